@@ -1,0 +1,221 @@
+"""What the domain asks of a scheduler's cluster, and the facts it gets back.
+
+Decides the normal form of nodes and pods and the verbs of a hold and a drain. Refuses policy: an adapter never chooses
+whom to hold or evict, and never force-deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """One node as the API server tells it. `ready` is None when the condition is Unknown or absent."""
+
+    name: str
+    uid: str
+    resource_version: str
+    unschedulable: bool
+    ready: bool | None
+    ready_reason: str
+    ready_since: datetime | None
+    heartbeat_at: datetime | None  # the newest of Ready.lastHeartbeatTime and (where joined) the node lease
+    boot_id: str
+    machine_id: str
+    system_uuid: str
+    provider_id: str
+    kernel: str
+    os_image: str
+    kubelet: str
+    addresses: tuple[tuple[str, str], ...]  # (type, address), e.g. ("InternalIP", "10.0.1.7")
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    taints: tuple[tuple[str, str, str], ...]  # (key, value, effect)
+    conditions: Mapping[str, tuple[str, str, str]]  # type -> (status, reason, message)
+    gpu_capacity: int | None  # None: the resource is not advertised
+    gpu_allocatable: int | None
+    created_at: datetime | None
+    deleting: bool = False
+
+
+PodKind = Literal["workload", "daemonset", "mirror", "bare"]
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """One pod of a node. `gang` is the best-known gang name (`namespace/name`) or an empty string."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    phase: str  # Pending, Running, Succeeded, Failed, Unknown
+    ready: bool
+    kind: PodKind
+    owner: str  # "Kind/name" of the controlling owner, "" if none
+    gang: str
+    gpus: int
+    grace_seconds: int
+    deleting_since: datetime | None
+    finalizers: tuple[str, ...]
+    local_data: bool  # uses emptyDir
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    pod_ip: str = ""
+    ports: tuple[int, ...] = ()
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+
+ChangeKind = Literal["added", "modified", "deleted", "bookmark", "synced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event of a list-then-watch stream.
+
+    `synced` comes once after each full list (first sync and every relist) and carries `names`: everything that exists,
+    so that what is missing from it was deleted meanwhile. `item` is None for `synced` and `bookmark`.
+    """
+
+    kind: ChangeKind
+    item: NodeSeen | PodSeen | None = None
+    resource_version: str = ""
+    names: frozenset[str] = frozenset()
+    relist: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WatchState:
+    """Health of one stream for pages: "watching since", or the sentence that says why not."""
+
+    resource: str
+    connected: bool
+    since: datetime
+    text: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRequest:
+    """Keep `node` from new work. `value` is the annotation's value `<incident>/<op_id>`.
+
+    `resource_version` is the precondition: the patch fails with Conflict when the node changed since it was read.
+    """
+
+    node: str
+    value: str
+    resource_version: str
+    set_unschedulable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """One validation Job pinned to a node (spec.nodeName: it must run although the node is cordoned)."""
+
+    name: str
+    namespace: str
+    node: str
+    image: str
+    command: tuple[str, ...]
+    deadline_seconds: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    gpus: int = 0
+
+
+JobPhase = Literal["missing", "pending", "running", "succeeded", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    phase: JobPhase
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventSeen:
+    namespace: str
+    kind: str
+    name: str
+    reason: str
+    message: str
+    type: str
+    at: datetime | None
+
+
+HOLD_ANNOTATION = "muster.dev/hold"
+
+
+class ClusterReader(Protocol):
+    """Reads with the reading credential. Never writes. Raises `fleet.ports.errors`."""
+
+    def check(self) -> list[str]:
+        """Reach the server and prove each needed read right; returns sentences of what is missing, [] if all is well."""
+        ...
+
+    def server_version(self) -> str: ...
+
+    def nodes(self) -> list[NodeSeen]: ...
+
+    def node(self, name: str) -> NodeSeen:
+        """Fresh from the server (no cache). NotFound if it does not exist."""
+        ...
+
+    def pods_on(self, node: str) -> list[PodSeen]:
+        """ALL pods of the node, every namespace, fresh from the server."""
+        ...
+
+    def events_of(self, kind: str, name: str, namespace: str = "") -> list[EventSeen]: ...
+
+    def watch_nodes(self, stop: Callable[[], bool], on_state: Callable[[WatchState], None]) -> Iterator[Change]:
+        """List pages, then watch for ever: bookmarks, 410 relist, reconnect with jitter. Ends when stop() is true."""
+        ...
+
+    def watch_pods(self, stop: Callable[[], bool], on_state: Callable[[WatchState], None]) -> Iterator[Change]: ...
+
+
+class ClusterActor(Protocol):
+    """Acts with the acting credential. Each call is one write. Raises `fleet.ports.errors`."""
+
+    def hold(self, request: HoldRequest) -> NodeSeen:
+        """Set unschedulable and the hold annotation in ONE patch with the resourceVersion as precondition."""
+        ...
+
+    def release(self, node: str, value: str, resource_version: str, uncordon: bool) -> NodeSeen:
+        """Remove the hold annotation if it still has `value`, and uncordon in the same patch when asked to."""
+        ...
+
+    def evict(self, pod: PodSeen) -> None:
+        """policy/v1 eviction with the pod's UID as precondition. EvictionBlocked on 429; NotFound is success upstairs."""
+        ...
+
+    def create_job(self, request: JobRequest) -> None:
+        """Create; an existing Job of the same name is success (idempotent by name)."""
+        ...
+
+    def job(self, namespace: str, name: str) -> JobSeen: ...
+
+    def delete_job(self, namespace: str, name: str) -> None: ...
+
+    def claim_lease(self, installation: str, ttl_seconds: int) -> bool:
+        """Take or renew the Lease `muster` that says which installation may act here. False: another one holds it."""
+        ...
+
+    def check(self) -> list[str]:
+        """Each acting right proved by SelfSubjectAccessReview; sentences that name verb and resource of what lacks."""
+        ...
+
+
+RawObject = dict[str, Any]
+PodList = Sequence[PodSeen]
