@@ -1,0 +1,49 @@
+# What people run. Python, make and a package index are all it needs; uv is used where it is installed, else pip.
+SHELL := /bin/sh
+PYTHON ?= python3
+PY := .venv/bin/python
+BASE := .venv/.installed
+DEV := .venv/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help demo run test test-all check bench lock clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+demo: $(BASE) ## a simulated fleet with faults that heal while you watch
+	@exec $(PY) manage.py up --demo
+
+run: $(BASE) ## the same without the simulator, for real clusters
+	@exec $(PY) manage.py up
+
+test: $(DEV) ## every test that runs on a bare machine
+	@$(PY) -m pytest -n 2 -m "not slow and not labs" tests
+
+test-all: $(DEV) ## every group that can run here, slow ones too
+	@$(PY) -m pytest -n 2 tests
+
+check: $(DEV) ## style, types, import contracts, architecture, templates, migrations
+	@PY=$(PY) sh deploy/check.sh
+
+bench: $(BASE) ## all benchmarks
+	@$(PY) manage.py bench all --json -
+
+lock: ## compile requirements*.txt, with hashes, from requirements*.in
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url requirements.in -o requirements.txt
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url requirements-dev.in -o requirements-dev.txt
+
+clean: ## remove the virtual environment and caches; var (the data) stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PY):
+	@PYTHON=$(PYTHON) sh deploy/venv.sh create
+
+$(BASE): requirements.txt | $(PY)
+	@sh deploy/venv.sh install requirements.txt
+	@touch $@
+
+$(DEV): requirements.txt requirements-dev.txt | $(PY)
+	@sh deploy/venv.sh install requirements.txt requirements-dev.txt
+	@touch $(BASE) $@

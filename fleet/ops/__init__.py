@@ -1,0 +1,1 @@
+"""Running Muster: supervisor, embedded servers, doctor, benchmarks and the commands people type."""
