@@ -1,0 +1,1 @@
+"""Pages. Reads through readmodels and selectors, writes through services; holds no rule of its own."""

@@ -1,0 +1,7 @@
+"""Django app of the pages."""
+
+from django.apps import AppConfig
+
+
+class DashboardConfig(AppConfig):
+    name = "dashboard"

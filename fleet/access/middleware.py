@@ -1,0 +1,43 @@
+"""Denies by default.
+
+Decides for every request whether its view was declared: public, or needing a right (`fleet.access.decorators`). A view
+that declares nothing is a 403, so that a forgotten decorator fails closed. Refuses to know clusters: a view about one
+cluster asks `selectors.may` itself for that scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+
+from fleet.access.decorators import declared_right
+from fleet.access.rights import least_role
+from fleet.access.selectors import may
+
+
+class DenyByDefault:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> HttpResponseBase | None:
+        right = declared_right(view)
+        if right == "":
+            return None
+        if right is None:
+            raise PermissionDenied("This address has no declared right.")
+        if not request.user.is_authenticated:
+            if request.path.startswith(("/api/", "/live/")):
+                return JsonResponse({"error": "log in, or send a token"}, status=401)
+            return redirect_to_login(request.get_full_path())
+        if not may(request.user, right):
+            raise PermissionDenied(least_role(right))
+        return None

@@ -1,0 +1,55 @@
+"""Who may do what, read from grants.
+
+Decides allow or deny for a user, a right and a cluster. Denies what it cannot prove: anonymous and inactive users,
+unknown rights, clusters without a grant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
+
+from fleet.access.models import Grant, Token, User
+from fleet.access.rights import ROLE_RIGHTS
+
+
+def may(user: AbstractBaseUser | AnonymousUser, right: str, cluster: str = "") -> bool:
+    """Does `user` have `right` in `cluster` (empty: in at least one place)? One query, cached on the user object."""
+    if not isinstance(user, User) or not user.is_active:
+        return False
+    if user.is_superuser:
+        return right in ROLE_RIGHTS["admin"]
+    return any(
+        right in ROLE_RIGHTS.get(role, frozenset()) and (not scope or not cluster or scope == cluster)
+        for role, scope in _grants(user)
+    )
+
+
+def visible_clusters(user: AbstractBaseUser | AnonymousUser, right: str) -> frozenset[str] | None:
+    """Names of the clusters in which `user` has `right`; None means all of them."""
+    if not isinstance(user, User) or not user.is_active:
+        return frozenset()
+    if user.is_superuser:
+        return None
+    scopes = {scope for role, scope in _grants(user) if right in ROLE_RIGHTS.get(role, frozenset())}
+    return None if "" in scopes else frozenset(scopes)
+
+
+def _grants(user: User) -> list[tuple[str, str]]:
+    cached: list[tuple[str, str]] | None = getattr(user, "_grants", None)
+    if cached is None:
+        cached = list(Grant.objects.filter(user=user).values_list("role", "cluster"))
+        user._grants = cached  # type: ignore[attr-defined]
+    return cached
+
+
+def token_for(secret: str, scope: str, now: datetime) -> Token | None:
+    """The live token of that secret and scope, or None."""
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    token = Token.objects.filter(digest=digest, scope=scope, revoked_at=None).first()
+    if token is None or (token.expires_at is not None and token.expires_at <= now):
+        return None
+    return token

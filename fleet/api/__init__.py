@@ -1,0 +1,1 @@
+"""The REST interface. Same services and selectors as the pages."""

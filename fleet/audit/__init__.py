@@ -1,0 +1,1 @@
+"""Who did what: append-only rows in the same transaction as the change, one hash chain per cluster."""

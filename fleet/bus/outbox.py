@@ -1,0 +1,72 @@
+"""Writes outbox rows and tells others after the commit.
+
+Decides that hints and task messages leave only after the commit, and that failing to send them is no failure: the
+tick and the next page load find the same rows. Refuses to carry state in a message beyond ids.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import orjson
+import redis
+from django.conf import settings
+from django.db import transaction
+
+from fleet.bus.models import Outbox
+
+log = logging.getLogger(__name__)
+HINT_CHANNEL = "muster:hints"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """`topic` (workflow, node, incident, ticket, mode, policy) and `ref` say what changed; `node` whose page cares."""
+
+    topic: str
+    ref: str
+    node: str = ""
+
+
+@cache
+def connection() -> redis.Redis:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+
+
+def publish(cluster_id: int | None, notices: Sequence[Notice], now: datetime) -> None:
+    """Write outbox rows in the caller's transaction; after its commit send one hint that names them."""
+    if not notices:
+        return
+    rows = [
+        Outbox(cluster_id=cluster_id, topic=n.topic, ref=n.ref, node=n.node, created_at=now) for n in dict.fromkeys(notices)
+    ]
+    Outbox.objects.bulk_create(rows)
+    body = orjson.dumps([{"topic": r.topic, "ref": r.ref, "node": r.node, "cluster": cluster_id} for r in rows])
+    transaction.on_commit(lambda: hint(body), robust=True)
+
+
+def hint(body: bytes) -> None:
+    try:
+        connection().publish(HINT_CHANNEL, body)
+    except redis.RedisError as error:
+        log.warning("live hint not sent: %s", error)
+
+
+def send(task: str, **kwargs: Any) -> None:
+    """Send a Celery message by task name now; a broker that is away costs latency only."""
+    from celery import current_app
+
+    try:
+        current_app.send_task(task, kwargs=kwargs, retry=False, ignore_result=True)
+    except Exception as error:  # kombu raises a zoo of transport errors; none of them may undo a committed change
+        log.warning("message %s not sent: %s", task, error)
+
+
+def send_on_commit(task: str, **kwargs: Any) -> None:
+    """Send a Celery message after the commit of the current transaction (at once when there is none)."""
+    transaction.on_commit(lambda: send(task, **kwargs), robust=True)

@@ -1,0 +1,1 @@
+"""Who waits: gangs and queues in one normal form."""

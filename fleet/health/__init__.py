@@ -1,0 +1,1 @@
+"""What is wrong: signals, rules, verdicts, incidents. Never acts upon it."""

@@ -1,0 +1,93 @@
+"""Persistence of signals, verdicts and incidents."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+
+class Verdict(models.TextChoices):
+    HEALTHY = "healthy", "Healthy"
+    DEGRADED = "degraded", "Degraded"
+    UNHEALTHY = "unhealthy", "Unhealthy"
+    UNKNOWN = "unknown", "Unknown"
+    LOST = "lost", "Lost"
+
+
+class NodeVerdict(models.Model):
+    """Today's verdict on a node. `devices` maps a device key to [verdict, reason, since]."""
+
+    node = models.OneToOneField("inventory.Node", on_delete=models.CASCADE, related_name="verdict_row")
+    cluster_id = models.BigIntegerField(db_index=True)
+    verdict = models.CharField(max_length=12, choices=Verdict.choices, default=Verdict.UNKNOWN)
+    reason = models.CharField(max_length=300, default="", blank=True)
+    rule = models.CharField(max_length=64, default="", blank=True)
+    since = models.DateTimeField()
+    devices = models.JSONField(default=dict, blank=True)
+    telemetry_at = models.DateTimeField(null=True)  # newest sample of any exporter
+
+
+class Signal(models.Model):
+    """One normalised observation, open until evidence clears it."""
+
+    cluster_id = models.BigIntegerField(db_index=True)
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="signals")
+    rule = models.CharField(max_length=64)
+    cause = models.CharField(max_length=64)
+    device = models.CharField(max_length=200, default="", blank=True)
+    code = models.CharField(max_length=32, default="", blank=True)
+    source = models.CharField(max_length=24)
+    severity = models.CharField(max_length=12)
+    action_class = models.CharField(max_length=24)
+    title = models.CharField(max_length=300)
+    evidence = models.JSONField(default=dict)
+    first_bad_at = models.DateTimeField()
+    opened_at = models.DateTimeField(db_index=True)
+    seen_at = models.DateTimeField()
+    cleared_at = models.DateTimeField(null=True)
+    incident = models.ForeignKey("Incident", null=True, on_delete=models.SET_NULL, related_name="signals")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node", "rule", "device", "code"], condition=Q(cleared_at=None), name="signal_open_once"
+            )
+        ]
+
+
+class Incident(models.Model):
+    """One fault with one cause on one scope. Its id fences every action.
+
+    `state`: open, or resolved. `detected_at - first_bad_at` is the time to detect.
+    """
+
+    OPEN = "open"
+    RESOLVED = "resolved"
+
+    cluster = models.ForeignKey("inventory.Cluster", on_delete=models.CASCADE, related_name="incidents")
+    node = models.ForeignKey("inventory.Node", null=True, on_delete=models.CASCADE, related_name="incidents")
+    scope = models.CharField(max_length=24, default="node")
+    device = models.CharField(max_length=200, default="", blank=True)
+    cause = models.CharField(max_length=64)
+    rule = models.CharField(max_length=64)
+    severity = models.CharField(max_length=12)
+    action_class = models.CharField(max_length=24)
+    title = models.CharField(max_length=300)
+    state = models.CharField(max_length=12, default=OPEN, db_index=True)
+    boot_id = models.CharField(max_length=64, default="", blank=True)  # the boot in which it arose
+    first_bad_at = models.DateTimeField()
+    detected_at = models.DateTimeField(db_index=True)
+    resolved_at = models.DateTimeField(null=True)
+    resolution = models.CharField(max_length=200, default="", blank=True)
+    evidence = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node", "device", "cause"], condition=Q(state="open"), name="incident_open_once"
+            )
+        ]
+
+    @property
+    def label(self) -> str:
+        return f"INC-{self.pk}"

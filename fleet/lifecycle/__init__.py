@@ -1,0 +1,1 @@
+"""What we do: the machine, playbooks, steps and the engine that advances one step per message."""

@@ -1,0 +1,119 @@
+"""Persistence of node states, workflows, steps and intents. The database refuses an edge that the machine lacks."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
+
+
+class NodeLifecycle(models.Model):
+    """Where a node stands in its life. Written only by `lifecycle.transitions`."""
+
+    node = models.OneToOneField("inventory.Node", on_delete=models.CASCADE, related_name="lifecycle")
+    cluster_id = models.BigIntegerField(db_index=True)
+    state = models.CharField(max_length=20, default=NodeState.IN_SERVICE, db_index=True)
+    since = models.DateTimeField()
+    reason = models.CharField(max_length=300, default="", blank=True)
+    by = models.CharField(max_length=150, default="", blank=True)
+    remediated_at = models.DateTimeField(null=True)  # evidence older than this is history
+
+
+class Workflow(models.Model):
+    """One run of a playbook for one incident on one node.
+
+    `version` is the fence: every write says WHERE version =, and a message that carries an older one is dropped.
+    `wake_at` is the lease: nobody else advances it before; None means nothing will wake it (ended, or only a plan).
+    `blocked_*` is filled while a guard or another party keeps it waiting.
+    """
+
+    cluster = models.ForeignKey("inventory.Cluster", on_delete=models.CASCADE, related_name="workflows")
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="workflows")
+    incident = models.ForeignKey("health.Incident", null=True, on_delete=models.SET_NULL, related_name="workflows")
+    playbook = models.CharField(max_length=64)
+    plan = models.JSONField(default=list)  # [{"verb": "hold", ...}, ...]
+    state = models.CharField(max_length=12, default=WorkflowState.PLANNED, db_index=True)
+    step = models.IntegerField(default=0)  # index in plan
+    attempt = models.IntegerField(default=1)  # of the remediation as a whole
+    version = models.BigIntegerField(default=0)
+    wake_at = models.DateTimeField(null=True)
+    blocked_code = models.CharField(max_length=32, default="", blank=True)
+    blocked_text = models.CharField(max_length=500, default="", blank=True)
+    blocked_since = models.DateTimeField(null=True)
+    blocked_until = models.DateTimeField(null=True)
+    hold_value = models.CharField(max_length=200, default="", blank=True)
+    node_uid = models.CharField(max_length=64, default="", blank=True)  # identity pinned at the plan
+    created_by = models.CharField(max_length=150, default="muster", blank=True)
+    created_at = models.DateTimeField(db_index=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=300, default="", blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node"],
+                condition=Q(state__in=[str(state) for state in OPEN_WORKFLOW_STATES]),
+                name="workflow_open_once",
+            ),
+            models.UniqueConstraint(
+                fields=["node"], condition=Q(state="planned"), name="workflow_planned_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="workflow_wake")]
+
+    @property
+    def label(self) -> str:
+        return f"WF-{self.pk}"
+
+    @property
+    def verb(self) -> str:
+        return str(self.plan[self.step]["verb"]) if self.step < len(self.plan) else ""
+
+
+class Step(models.Model):
+    """One try of one verb of a workflow, with what it saw and did."""
+
+    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="steps")
+    index = models.IntegerField()
+    attempt = models.IntegerField()
+    verb = models.CharField(max_length=16)
+    state = models.CharField(max_length=10, default="running")  # running, done, failed, skipped, cancelled
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    deadline = models.DateTimeField(null=True)
+    text = models.CharField(max_length=500, default="", blank=True)
+    memo = models.JSONField(default=dict)  # what the step must remember between two messages
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workflow", "index", "attempt"], name="step_once")]
+
+
+class Intent(models.Model):
+    """Written and committed before a side effect; `op_id` names it for ever. Resolved with what was observed.
+
+    At most one unresolved intent per BMC: nobody calls that BMC before `call_deadline` or the resolution.
+    """
+
+    op_id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="intents")
+    step = models.ForeignKey(Step, on_delete=models.CASCADE, related_name="intents")
+    verb = models.CharField(max_length=24)
+    target = models.CharField(max_length=300)
+    bmc_id = models.BigIntegerField(null=True)
+    call_deadline = models.DateTimeField(null=True)
+    before = models.JSONField(default=dict)  # boot id, last reset, power state: what was true before the act
+    created_at = models.DateTimeField()
+    resolved_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=16, default="", blank=True)  # done, refused, unknown, expired
+    text = models.CharField(max_length=500, default="", blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["bmc_id"], condition=Q(resolved_at=None, bmc_id__isnull=False), name="intent_bmc_once"
+            )
+        ]

@@ -1,0 +1,1 @@
+"""Joined reads for pages and the API. Writes nothing."""

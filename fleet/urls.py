@@ -1,0 +1,10 @@
+"""The one URL table. Decides addresses; views decide the rest."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, include, path
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("dashboard.urls")),
+    path("", include("fleet.api.urls")),
+]
