@@ -27,6 +27,7 @@ class Cluster(models.Model):
     name = models.CharField(max_length=63, unique=True)
     mode = models.CharField(max_length=12, choices=Mode.choices, default=Mode.OBSERVE)
     mode_since = models.DateTimeField(null=True)
+    half_open = models.BooleanField(default=False)  # after a raised mode: one node at a time until one has returned
     kubeconfig = models.CharField(max_length=1024, default="", blank=True)  # "" with in_cluster
     context = models.CharField(max_length=253, default="", blank=True)
     act_kubeconfig = models.CharField(max_length=1024, default="", blank=True)
