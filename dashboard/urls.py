@@ -1,5 +1,20 @@
 """Addresses of the pages."""
 
-from django.urls import URLPattern
+from __future__ import annotations
 
-urlpatterns: list[URLPattern] = []
+from django.urls import URLPattern, URLResolver, include, path
+
+from dashboard.live import live
+from dashboard.views import auth, fleet, palette, prefs
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", fleet.home, name="home"),
+    path("fleet/", fleet.fleet, name="fleet"),
+    path("fleet.csv", fleet.export, name="fleet_csv"),
+    path("jump/", palette.jump, name="jump"),
+    path("login/", auth.log_in, name="login"),
+    path("logout/", auth.log_out, name="logout"),
+    path("prefs/theme", prefs.theme, name="theme"),
+    path("live/", live, name="live"),
+    path("", include("dashboard.views.details_urls")),
+]

@@ -8,3 +8,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("dashboard.urls")),
     path("", include("fleet.api.urls")),
 ]
+
+handler403 = "dashboard.views.errors.forbidden"
+handler404 = "dashboard.views.errors.missing"
+handler500 = "dashboard.views.errors.fault"

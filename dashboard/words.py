@@ -1,0 +1,117 @@
+"""The words, letters and classes of verdicts and states, in one table.
+
+Decides how a verdict or a state is named and marked on every page. Refuses colour alone: each verdict has a shape, a
+letter and a word.
+"""
+
+from __future__ import annotations
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+Word = str | Promise
+
+VERDICT_CLASS: dict[str, str] = {
+    "healthy": "ok",
+    "degraded": "warn",
+    "unhealthy": "bad",
+    "unknown": "unk",
+    "lost": "lost",
+}
+VERDICT_LETTER: dict[str, str] = {"healthy": "H", "degraded": "D", "unhealthy": "U", "unknown": "?", "lost": "L"}
+VERDICT_WORD: dict[str, Word] = {
+    "healthy": _("healthy"),
+    "degraded": _("degraded"),
+    "unhealthy": _("unhealthy"),
+    "unknown": _("unknown"),
+    "lost": _("lost"),
+}
+VERDICT_ORDER = ("unhealthy", "lost", "degraded", "unknown", "healthy")
+
+STATE_WORD: dict[str, Word] = {
+    "in_service": _("in service"),
+    "suspect": _("suspect"),
+    "held": _("held"),
+    "draining": _("draining"),
+    "drained": _("drained"),
+    "remediating": _("remediating"),
+    "validating": _("validating"),
+    "soaking": _("soaking"),
+    "awaiting_repair": _("awaiting repair"),
+    "released": _("released"),
+    "unmanaged": _("unmanaged"),
+    "retired": _("retired"),
+}
+STATE_CLASS: dict[str, str] = {
+    "in_service": "b-line",
+    "suspect": "b-line",
+    "held": "b-go",
+    "draining": "b-go",
+    "drained": "b-go",
+    "remediating": "b-go",
+    "validating": "b-go",
+    "soaking": "b-go",
+    "awaiting_repair": "b-go",
+    "released": "b-line",
+    "unmanaged": "b-line",
+    "retired": "b-line",
+}
+STATE_ORDER = tuple(STATE_WORD)
+
+WORKFLOW_WORD: dict[str, Word] = {
+    "planned": _("planned"),
+    "waiting": _("waiting for approval"),
+    "running": _("running"),
+    "blocked": _("blocked"),
+    "repair": _("in repair"),
+    "succeeded": _("succeeded"),
+    "failed": _("failed"),
+    "cancelled": _("cancelled"),
+}
+WORKFLOW_CLASS: dict[str, str] = {
+    "planned": "b-line",
+    "waiting": "b-warn",
+    "running": "b-go",
+    "blocked": "b-warn",
+    "repair": "b-go",
+    "succeeded": "b-line",
+    "failed": "b-bad",
+    "cancelled": "b-line",
+}
+
+VERB_WORD: dict[str, Word] = {
+    "hold": _("hold"),
+    "drain": _("drain"),
+    "reset": _("reset GPU"),
+    "reboot": _("reboot"),
+    "power_cycle": _("power-cycle"),
+    "reprovision": _("reprovision"),
+    "validate": _("validate"),
+    "soak": _("soak"),
+    "return": _("return"),
+    "ticket": _("ticket"),
+}
+VERB_NEXT: dict[str, Word] = {
+    "hold": _("Being held"),
+    "drain": _("Being drained"),
+    "reset": _("GPU reset"),
+    "reboot": _("Reboot"),
+    "power_cycle": _("Power-cycle"),
+    "reprovision": _("Reprovision"),
+    "validate": _("Validation"),
+    "soak": _("Soak, then return"),
+    "return": _("Return to service"),
+    "ticket": _("Repair by people"),
+}
+MODE_WORD: dict[str, Word] = {"observe": _("Observe"), "recommend": _("Recommend"), "automate": _("Automate")}
+ROLE_WORD: dict[str, Word] = {
+    "viewer": _("viewer"),
+    "operator": _("operator"),
+    "approver": _("approver"),
+    "admin": _("admin"),
+}
+
+
+def capital(word: Word) -> str:
+    text = str(word)
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,143 @@
+"""The few numbers that every page's frame shows, in one query.
+
+Decides open incidents, workflows by state, open tickets, clusters with mode and observer, caps and the kill switch.
+Refuses a second query: the parts are one UNION ALL.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import CharField, Count, DateTimeField, F, FloatField, IntegerField, Min, QuerySet, Value
+from django.db.models.functions import Cast, Coalesce
+
+from fleet.health.models import Incident
+from fleet.inventory.models import Cluster, Mode
+from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES
+from fleet.lifecycle.models import Workflow
+from fleet.policy.models import Cap, Switch
+from fleet.tickets.models import Ticket
+
+COLUMNS = ("kind", "scope", "key", "n", "share", "since", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLine:
+    id: int
+    name: str
+    mode: str
+    observer_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CapLine:
+    cluster_id: int | None
+    kind: str
+    scope: str
+    absolute: int | None
+    percent: float | None
+
+    def limit(self, nodes: int) -> int | None:
+        """How many of `nodes` it allows; never below 1, None when it has no limit."""
+        limits = [] if self.absolute is None else [self.absolute]
+        if self.percent is not None:
+            limits.append(int(nodes * self.percent / 100))
+        return max(1, min(limits)) if limits else None
+
+
+@dataclass(slots=True)
+class Totals:
+    clusters: list[ClusterLine] = field(default_factory=list)
+    incidents: int = 0
+    workflows: Counter[str] = field(default_factory=Counter)
+    tickets: int = 0
+    oldest_ticket_at: datetime | None = None
+    caps: list[CapLine] = field(default_factory=list)
+    stopped_by: str = ""
+    stopped_since: datetime | None = None
+    stopped_reason: str = ""
+
+    @property
+    def open_workflows(self) -> int:
+        return sum(self.workflows[str(state)] for state in OPEN_WORKFLOW_STATES)
+
+    @property
+    def mode(self) -> str:
+        """The least mode of the clusters in view."""
+        order = [str(mode) for mode in (Mode.OBSERVE, Mode.RECOMMEND, Mode.AUTOMATE)]
+        return min((line.mode for line in self.clusters), key=order.index, default="")
+
+
+def totals(visible: frozenset[str] | None) -> Totals:
+    """The totals over the clusters named in `visible` (None: all of them)."""
+    found = Totals()
+    for kind, scope, key, n, share, since, note in _rows(visible):
+        match kind:
+            case "cluster":
+                found.clusters.append(ClusterLine(id=n, name=scope, mode=key, observer_until=since))
+            case "incident":
+                found.incidents += n
+            case "workflow":
+                found.workflows[key] += n
+            case "ticket":
+                found.tickets += n
+                found.oldest_ticket_at = min(filter(None, (found.oldest_ticket_at, since)), default=None)
+            case "cap":
+                found.caps.append(CapLine(int(scope) if scope else None, note, key, n if n >= 0 else None, share))
+            case "switch":
+                found.stopped_by, found.stopped_since, found.stopped_reason = key, since, note
+    found.clusters.sort(key=lambda line: line.name)
+    return found
+
+
+def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:
+    live = Cluster.objects.filter(removed_at=None)
+    of_cluster: dict[str, Any] = {"cluster__removed_at": None}
+    if visible is not None:
+        live = live.filter(name__in=visible)
+        of_cluster["cluster__name__in"] = visible
+    parts: list[QuerySet[Any, Any]] = [
+        _part(live, "cluster", scope=F("name"), key=F("mode"), n=F("id"), since=F("observer_until")),
+        _part(
+            Incident.objects.filter(state=Incident.OPEN, **of_cluster).values("cluster__name"),
+            "incident", scope=F("cluster__name"), n=Count("pk"),
+        ),
+        _part(
+            Workflow.objects.filter(ended_at=None, **of_cluster).values("cluster__name", "state"),
+            "workflow", scope=F("cluster__name"), key=F("state"), n=Count("pk"),
+        ),
+        _part(
+            Ticket.objects.filter(state=Ticket.OPEN, **of_cluster).values("cluster__name"),
+            "ticket", scope=F("cluster__name"), n=Count("pk"), since=Min("opened_at"),
+        ),
+        _part(
+            Cap.objects.all(), "cap",
+            scope=Coalesce(Cast("cluster_id", CharField()), Value("")), key=F("scope"),
+            n=Coalesce("absolute", Value(-1)), share=F("percent"), note=F("kind"),
+        ),
+        _part(Switch.objects.filter(stopped=True), "switch", key=F("by"), since=F("since"), note=F("reason")),
+    ]
+    return list(parts[0].union(*parts[1:], all=True))
+
+
+def _part(rows: QuerySet[Any, Any], kind: str, **given: Any) -> QuerySet[Any, Any]:
+    blank: dict[str, Any] = {
+        "scope": Value(""),
+        "key": Value(""),
+        "n": Value(0),
+        "share": Cast(Value(None), FloatField()),
+        "since": Cast(Value(None), DateTimeField()),
+        "note": Value(""),
+    }
+    types = {"n": IntegerField(), "share": FloatField(), "since": DateTimeField()}
+    columns = {"kind": Value(kind), **blank, **given}
+    named = {
+        f"u_{name}": columns[name]
+        if name == "n"
+        else Cast(columns[name], types.get(name, CharField()))
+        for name in COLUMNS
+    }
+    return rows.order_by().annotate(**named).values_list(*(f"u_{name}" for name in COLUMNS))
