@@ -1,0 +1,41 @@
+"""Kubernetes as a cluster: the entry points that `fleet.wiring` calls.
+
+Decides only when the vendor library is imported (at the first call: it costs half a second and 40 MB). Refuses to
+share one credential between reading and acting: each entry point builds its own client.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleet.adapters.kubernetes.actor import KubernetesActor
+    from fleet.adapters.kubernetes.reader import KubernetesReader
+
+
+def reader(
+    kubeconfig: str | None,
+    context: str | None = None,
+    *,
+    allow_exec: frozenset[str] = frozenset(),
+    node_selector: str = "",
+) -> KubernetesReader:
+    """A ClusterReader on `kubeconfig` (None: in-cluster). PermanentError when the kubeconfig cannot be used."""
+    from fleet.adapters.kubernetes.client import ApiServer
+    from fleet.adapters.kubernetes.reader import KubernetesReader
+
+    return KubernetesReader(ApiServer(kubeconfig, context, allow_exec), node_selector=node_selector)
+
+
+def actor(
+    kubeconfig: str | None,
+    context: str | None = None,
+    *,
+    allow_exec: frozenset[str] = frozenset(),
+    lease_namespace: str = "default",
+) -> KubernetesActor:
+    """A ClusterActor on `kubeconfig` (None: in-cluster). PermanentError when the kubeconfig cannot be used."""
+    from fleet.adapters.kubernetes.actor import KubernetesActor
+    from fleet.adapters.kubernetes.client import ApiServer
+
+    return KubernetesActor(ApiServer(kubeconfig, context, allow_exec), lease_namespace=lease_namespace)

@@ -1,0 +1,140 @@
+"""ClusterActor on a Kubernetes API server.
+
+Decides how each verb of a hold and a drain is written: one request with a precondition, sent once. Refuses to delete
+pods, to force anything, and to write over a change it has not seen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from fleet.adapters.kubernetes import access, decode, job, lease
+from fleet.adapters.kubernetes.client import MERGE_PATCH, ApiServer
+from fleet.adapters.kubernetes.client import decode as parsed
+from fleet.adapters.kubernetes.errors import Answer, eviction_refused, refused
+from fleet.adapters.kubernetes.shapes import items, mapping
+from fleet.ports.clock import SYSTEM_CLOCK, Clock
+from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
+from fleet.ports.errors import Conflict, NotFound, PortError, UnknownOutcome
+
+NODES = "/api/v1/nodes"
+_JOBS = "jobs.batch"
+
+
+class KubernetesActor:
+    def __init__(self, api: ApiServer, *, lease_namespace: str = "default", clock: Clock = SYSTEM_CLOCK) -> None:
+        self._api = api
+        self._lease_namespace = lease_namespace
+        self._clock = clock
+
+    def hold(self, request: HoldRequest) -> NodeSeen:
+        body: dict[str, Any] = {"metadata": {"annotations": {HOLD_ANNOTATION: request.value}}}
+        if request.resource_version:
+            body["metadata"]["resourceVersion"] = request.resource_version
+        if request.set_unschedulable:
+            body["spec"] = {"unschedulable": True}
+        return self._patch_node(request.node, body)
+
+    def release(self, node: str, value: str, resource_version: str, uncordon: bool) -> NodeSeen:
+        """Conflict when the annotation is no longer `value`: another owner, or a person, was here first."""
+        now = decode.node(self._api.get(f"{NODES}/{quote(node, safe='')}", "nodes"))
+        found = now.annotations.get(HOLD_ANNOTATION)
+        if found != value:
+            said = f"holds {found!r}" if found else "has no hold"
+            raise Conflict(f"Node {node} {said}, not {value!r}: the hold is not ours to release.", code="hold_changed")
+        body: dict[str, Any] = {
+            "metadata": {
+                "annotations": {HOLD_ANNOTATION: None},
+                "resourceVersion": resource_version or now.resource_version,
+            }
+        }
+        if uncordon:
+            body["spec"] = {"unschedulable": None}
+        return self._patch_node(node, body)
+
+    def evict(self, pod: PodSeen) -> None:
+        namespace, name = quote(pod.namespace, safe=""), quote(pod.name, safe="")
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        call = self._api.call("create", "pods/eviction")
+        answer = self._api.write(call, "POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", body)
+        if not answer.ok:
+            raise eviction_refused(call, answer, pod.namespace)
+
+    def create_job(self, request: JobRequest) -> None:
+        call = self._api.call("create", _JOBS)
+        answer = self._api.write(call, "POST", self._job_path(request.namespace), job.manifest(request))
+        if not answer.ok:
+            error = refused(call, answer)
+            if error.code != "already_exists":
+                raise error
+
+    def job(self, namespace: str, name: str) -> JobSeen:
+        try:
+            found = job.seen(self._api.get(self._job_path(namespace, name), _JOBS))
+        except NotFound:
+            return JobSeen("missing")
+        if found.phase != "failed":
+            return found
+        words = self._last_words(namespace, name)
+        return JobSeen("failed", f"{found.text} ({words})" if words else found.text)
+
+    def delete_job(self, namespace: str, name: str) -> None:
+        call = self._api.call("delete", _JOBS)
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        answer = self._api.write(call, "DELETE", self._job_path(namespace, name), options)
+        if not answer.ok and answer.status != 404:
+            raise refused(call, answer)
+
+    def claim_lease(self, installation: str, ttl_seconds: int) -> bool:
+        return lease.claim(self._api, self._lease_namespace, installation, ttl_seconds, self._clock)
+
+    def check(self) -> list[str]:
+        jobs = "a returned node cannot be validated"
+        leases = "it cannot be proved that only this installation acts here"
+        at = self._lease_namespace
+        rights = (
+            access.Right("get", "nodes", "a hold cannot be compared before it is released"),
+            access.Right("patch", "nodes", "no node can be held or released"),
+            access.Right("create", "pods", "no node can be drained", subresource="eviction"),
+            access.Right("create", "jobs", jobs, "batch"),
+            access.Right("get", "jobs", jobs, "batch"),
+            access.Right("delete", "jobs", "finished validations stay behind", "batch"),
+            access.Right("get", "leases", leases, "coordination.k8s.io", namespace=at),
+            access.Right("create", "leases", leases, "coordination.k8s.io", namespace=at),
+            access.Right("update", "leases", leases, "coordination.k8s.io", namespace=at),
+        )
+        return access.missing(self._api, rights)
+
+    def _patch_node(self, node: str, body: dict[str, Any]) -> NodeSeen:
+        call = self._api.call("patch", "nodes")
+        answer = self._api.write(call, "PATCH", f"{NODES}/{quote(node, safe='')}", body, MERGE_PATCH)
+        if not answer.ok:
+            raise refused(call, answer)
+        return self._accepted(answer, node)
+
+    def _accepted(self, answer: Answer, node: str) -> NodeSeen:
+        """The patched node. An unreadable body after 200 leaves the outcome to be observed."""
+        try:
+            return decode.node(parsed(self._api.call("patch", "nodes"), answer))
+        except (PortError, ValueError) as error:
+            raise UnknownOutcome(f"{self._api.address} answered the patch of node {node} unreadably.") from error
+
+    def _job_path(self, namespace: str, name: str = "") -> str:
+        collection = f"/apis/batch/v1/namespaces/{quote(namespace, safe='')}/jobs"
+        return f"{collection}/{quote(name, safe='')}" if name else collection
+
+    def _last_words(self, namespace: str, name: str) -> str:
+        """Best effort: the acting credential need not be allowed to list pods."""
+        try:
+            path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+            params = {"labelSelector": f"job-name={name}", "limit": "5"}
+            page = mapping(self._api.get(path, "pods", verb="list", params=params))
+        except PortError:
+            return ""
+        return job.last_words(items(page.get("items")))

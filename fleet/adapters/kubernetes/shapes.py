@@ -1,0 +1,55 @@
+"""Reading foreign JSON without trust: every accessor gives the wanted type or an empty value.
+
+Decides how odd values are read. Refuses to raise: an object with a strange field is still an object.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[dict[str, Any]]:
+    """The mappings of a list; anything else in it is skipped."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def strings(value: Any) -> tuple[str, ...]:
+    return tuple(entry for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()
+
+
+def texts(value: Any) -> dict[str, str]:
+    """Labels or annotations; null values (which some writers leave) read as empty."""
+    if not isinstance(value, dict):
+        return {}
+    return {key: entry if isinstance(entry, str) else "" for key, entry in value.items()}
+
+
+def whole(value: Any, default: int) -> int:
+    if isinstance(value, bool):
+        return default
+    if isinstance(value, int):
+        return value
+    try:
+        return int(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return default
+
+
+def moment(value: Any) -> datetime | None:
+    """RFC 3339 as aware UTC, None if absent or unreadable."""
+    if not isinstance(value, str) or not value:
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
