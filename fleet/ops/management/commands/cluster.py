@@ -1,0 +1,139 @@
+"""`manage.py cluster add|list|remove|mode`.
+
+Decides how a registration is checked: the kubeconfig must be readable, everything else that is missing is said in
+words and the cluster registered all the same, because its observer states the same problems until they are mended.
+Refuses a mode that does not exist and a kubeconfig that is none.
+"""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from fleet.inventory import clusters, selectors
+from fleet.inventory.models import Cluster, Mode, Node
+from fleet.ports.clock import SYSTEM_CLOCK
+from fleet.ports.errors import PortError
+
+
+def _person() -> str:
+    return f"{getpass.getuser()} (command line)"
+
+
+class Command(BaseCommand):
+    help = "Registers, lists and removes clusters, and sets their modes."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        add = verbs.add_parser("add", help="register a cluster, or change its registration")
+        add.add_argument("name")
+        add.add_argument("--kubeconfig", help="credential that reads")
+        add.add_argument("--context", help="context of the kubeconfig; its current one if left out")
+        add.add_argument("--act-kubeconfig", help="credential that acts; without it nothing is ever written")
+        add.add_argument("--in-cluster", action="store_true", default=None, help="use this pod's service account")
+        add.add_argument("--slurm", dest="slurm_url", help="address of slurmrestd")
+        add.add_argument("--prometheus", dest="prometheus_url", help="address of a Prometheus API")
+        add.add_argument("--selector", help="label selector of the nodes that may be touched; '*' is all of them")
+        add.add_argument(
+            "--label", action="append", metavar="SCOPE=KEY", help="label key of a scope, e.g. rack=example.com/rack"
+        )
+        add.add_argument("--mode", choices=Mode.values, help="observe (default), recommend or automate")
+        verbs.add_parser("list", help="every registered cluster")
+        verbs.add_parser("remove", help="forget a cluster").add_argument("name")
+        mode = verbs.add_parser("mode", help="set a cluster's mode")
+        mode.add_argument("name")
+        mode.add_argument("mode", choices=Mode.values)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, f"_{options['verb']}")(options, SYSTEM_CLOCK.now())
+        except selectors.UnknownCluster as error:
+            raise CommandError(str(error)) from error
+
+    def _add(self, options: dict[str, Any], now: datetime) -> None:
+        for key in ("kubeconfig", "act_kubeconfig"):
+            if options[key]:
+                _readable(Path(options[key]).expanduser())
+        wanted = [item.name for item in fields(clusters.Registration) if item.name != "label_keys"]
+        try:
+            pairs = dict(pair.split("=", 1) for pair in options["label"]) if options["label"] else None
+            registration = clusters.Registration(**{key: options[key] for key in wanted}, label_keys=pairs)
+            cluster, changed = clusters.register(
+                registration, simulated_under=settings.VAR / "simulator", by=_person(), now=now
+            )
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        if options["mode"]:
+            self._mode(options, now)
+        what = "registered" if "name" in changed else f"changed: {', '.join(changed)}" if changed else "unchanged"
+        self.stdout.write(f"Cluster {cluster.name}: {what}.")
+        for sentence in self._missing(cluster):
+            self.stdout.write(f"  ! {sentence}")
+
+    def _missing(self, cluster: Cluster) -> list[str]:
+        """What keeps it from working, in words."""
+        missing: list[str] = []
+        if not cluster.selector:
+            missing.append("No node is managed yet: opt nodes in with --selector (or '*').")
+        if not cluster.kubeconfig and not cluster.in_cluster:
+            return [*missing, "No kubeconfig: nothing is watched."]
+        from fleet import wiring
+
+        try:
+            missing += wiring.reader(cluster).check()
+        except PortError as error:
+            missing.append(str(error))
+        return missing
+
+    def _mode(self, options: dict[str, Any], now: datetime) -> None:
+        from fleet.lifecycle import services as lifecycle
+
+        cluster = selectors.cluster_named(options["name"])
+        if cluster.mode == options["mode"]:
+            self.stdout.write(f"Cluster {cluster.name} is in mode {cluster.mode} already.")
+            return
+        lifecycle.set_mode(cluster, options["mode"], _person(), now)
+        self.stdout.write(f"Cluster {cluster.name} is in mode {options['mode']}.")
+
+    def _list(self, options: dict[str, Any], now: datetime) -> None:
+        for cluster in selectors.active_clusters():
+            nodes = Node.objects.filter(cluster=cluster, gone_at=None)
+            managed = nodes.filter(managed=True).count()
+            since = cluster.connected_at
+            connected = f"connected {since.isoformat(timespec='seconds')}" if since else "never connected"
+            self.stdout.write(
+                f"{cluster.name}  mode {cluster.mode}, {managed} of {nodes.count()} nodes managed, {connected}"
+            )
+            for condition in cluster.conditions:
+                self.stdout.write(f"  ! {condition['text']}")
+
+    def _remove(self, options: dict[str, Any], now: datetime) -> None:
+        cluster = selectors.cluster_named(options["name"])
+        if cluster.mode != Mode.OBSERVE:
+            from fleet.lifecycle import services as lifecycle
+
+            lifecycle.set_mode(cluster, Mode.OBSERVE, _person(), now)
+        clusters.remove(cluster, by=_person(), now=now)
+        holds = Node.objects.filter(cluster=cluster, gone_at=None).exclude(hold_value="").count()
+        self.stdout.write(f"Cluster {cluster.name} is removed.")
+        if holds:
+            self.stdout.write(f"  ! {holds} nodes still carry a hold of ours: see `manage.py holds list`.")
+
+
+def _readable(path: Path) -> None:
+    """A kubeconfig that is none is refused; one that points nowhere is not."""
+    try:
+        document = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise CommandError(f"The kubeconfig {path} cannot be read: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CommandError(f"The kubeconfig {path} is no YAML.") from error
+    if not isinstance(document, dict) or not isinstance(document.get("clusters"), list):
+        raise CommandError(f"{path} is no kubeconfig: it has no list of clusters.")
