@@ -7,7 +7,6 @@ guess: a process of another user that cannot be seen is said to be that.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from pathlib import Path
 
@@ -52,6 +51,6 @@ def holder(port: int) -> str:
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             for descriptor in (entry / "fd").iterdir():
-                if os.readlink(descriptor) in wanted:
+                if str(descriptor.readlink()) in wanted:
                     return f"pid {entry.name} ({command_of(int(entry.name))[:120]})"
     return "a process of another user or container" if wanted else "a process that cannot be seen from here"

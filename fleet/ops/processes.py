@@ -50,7 +50,7 @@ def _credentials(account: Account | None) -> dict[str, object]:
 def run_as(account: Account | None, argv: Sequence[str], timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """Run to the end as `account`, from `/`, with output captured. A program that may not be executed is code 126."""
     try:
-        return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        return subprocess.run(  # type: ignore[call-overload]
             list(argv), cwd="/", capture_output=True, text=True, timeout=timeout, check=False, **_credentials(account)
         )
     except OSError as error:
@@ -88,7 +88,7 @@ def spawn(
     finally:
         os.close(write_end)
     try:
-        return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+        return subprocess.Popen(  # type: ignore[call-overload]
             list(argv),
             env=dict(env),
             cwd=cwd,
@@ -123,7 +123,7 @@ def working_in(directory: Path) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if Path(os.readlink(entry / "cwd")) == directory:
+            if (entry / "cwd").readlink() == directory:
                 found.append(int(entry.name))
     return found
 

@@ -44,13 +44,19 @@ def _reachable(path: Path, account: Account | None) -> bool:
     return run_as(account, ["/bin/sh", "-c", 'cd "$1"', "sh", str(path)]).returncode == 0
 
 
+def _who(account: Account | None) -> str:
+    return account.name if account else "this user"
+
+
 def choose_base(var: Path, account: Account | None) -> Path:
     """The directory for data, sockets and, where needed, copied binaries."""
     pointer = var / "postgres.location"
     if pointer.is_file():
         chosen = Path(pointer.read_text(encoding="utf-8").strip())
         if chosen.is_dir() and not _reachable(chosen, account):
-            raise Unreachable(f"the database in {chosen} can no longer be reached by {account.name if account else 'this user'}")
+            raise Unreachable(
+                f"the database in {chosen} can no longer be reached by {account.name if account else 'this user'}"
+            )
         candidates = [chosen]
     else:
         outside = [Path("/var/lib/muster") / _mark(var), Path(tempfile.gettempdir()) / f"muster-{_mark(var)}"]
@@ -67,7 +73,7 @@ def choose_base(var: Path, account: Account | None) -> Path:
         if _reachable(candidate, account):
             write_atomically(pointer, str(candidate))
             return candidate
-        tried.append(f"{candidate} (not reachable by {account.name if account else 'this user'})")
+        tried.append(f"{candidate} (not reachable by {_who(account)})")
     raise Unreachable("no place for the database: " + ", ".join(tried))
 
 

@@ -108,9 +108,11 @@ class Postgres:
         from psycopg import sql
 
         with psycopg.connect(self.url("postgres", "postgres"), autocommit=True) as link:
-            if not link.execute("SELECT FROM pg_roles WHERE rolname = 'muster'").fetchone():
-                link.execute(sql.SQL("CREATE ROLE muster LOGIN CREATEDB PASSWORD {}").format(sql.Literal(self.password)))
-            if not link.execute("SELECT FROM pg_database WHERE datname = 'muster'").fetchone():
+            if not link.execute("SELECT 1 FROM pg_roles WHERE rolname = 'muster'").fetchone():
+                link.execute(
+                    sql.SQL("CREATE ROLE muster LOGIN CREATEDB PASSWORD {}").format(sql.Literal(self.password))
+                )
+            if not link.execute("SELECT 1 FROM pg_database WHERE datname = 'muster'").fetchone():
                 link.execute("CREATE DATABASE muster OWNER muster")
 
     def _who(self) -> str:
