@@ -1,0 +1,89 @@
+"""Which observations are the same fault.
+
+Decides whether an edge asks for an incident at all, which open incident it belongs to, and whether it makes that one
+worse. Pure: works on what it is given. Refuses to join faults of different devices, or across nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
+
+AFTER_EFFECT = timedelta(seconds=5)
+"""What follows a fatal error of the same GPU within this is its after-effect (field studies coalesce by 5 s)."""
+SAME_FAULT = timedelta(seconds=60)
+"""Two causes that ask for action on one device within this are one fault seen twice."""
+KIN = (frozenset({"xid-79", "gpu-lost"}),)
+"""Causes that are one physical event however far apart their sources notice it."""
+
+SEVERITIES = ("degraded", "unhealthy")
+ACTIONS = ("ignore", "monitor", "restart_app", "inspect", "contact_support", "reset_gpu", "reboot_node", "replace_part")
+ACTING = frozenset({"inspect", "contact_support", "reset_gpu", "reboot_node", "replace_part"})
+"""Action classes that ask somebody to do something to the node; the others are signals without an incident."""
+
+
+class Observed(Protocol):
+    """What of an edge matters here."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def severity(self) -> str: ...
+    @property
+    def action_class(self) -> str: ...
+    @property
+    def first_bad_at(self) -> datetime: ...
+
+
+class Known(Protocol):
+    """What of an open incident of the same node matters here."""
+
+    device: str
+    cause: str
+    severity: str
+    action_class: str
+    first_bad_at: datetime
+    detected_at: datetime
+
+
+SomeKnown = TypeVar("SomeKnown", bound=Known)
+
+
+def asks_for_action(action_class: str) -> bool:
+    return action_class in ACTING
+
+
+def belongs_to(edge: Observed, open_here: Iterable[SomeKnown]) -> SomeKnown | None:
+    """The open incident of the edge's node that it is a sign of, or None."""
+    same_device = [incident for incident in open_here if incident.device == edge.device]
+    for incident in same_device:
+        if incident.cause == edge.cause or frozenset({incident.cause, edge.cause}) in KIN:
+            return incident
+    if not edge.device:  # on the host itself two causes are two faults
+        return None
+    window = SAME_FAULT if asks_for_action(edge.action_class) else AFTER_EFFECT
+    near = [incident for incident in same_device if _distance(edge.first_bad_at, incident) <= window]
+    return min(near, key=lambda incident: _distance(edge.first_bad_at, incident), default=None)
+
+
+def _distance(at: datetime, incident: Known) -> timedelta:
+    if incident.first_bad_at <= at <= incident.detected_at:
+        return timedelta(0)
+    return min(abs(at - incident.first_bad_at), abs(at - incident.detected_at))
+
+
+def worse(edge: Observed, incident: Known) -> bool:
+    """Does the edge ask for more than the incident does?"""
+    if not asks_for_action(edge.action_class):
+        return False
+    return rank(edge.severity, edge.action_class) > rank(incident.severity, incident.action_class)
+
+
+def rank(severity: str, action_class: str) -> tuple[int, int]:
+    return (
+        ACTIONS.index(action_class) if action_class in ACTIONS else 0,
+        SEVERITIES.index(severity) if severity in SEVERITIES else 0,
+    )
