@@ -1,7 +1,8 @@
 """Kubernetes as a cluster: the entry points that `fleet.wiring` calls.
 
 Decides only when the vendor library is imported (at the first call: it costs half a second and 40 MB). Refuses to
-share one credential between reading and acting: each entry point builds its own client.
+share one credential between reading and acting: each entry point builds its own client. No module here may be called
+`reader` or `actor`: importing it would hide the function.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fleet.adapters.kubernetes.actor import KubernetesActor
-    from fleet.adapters.kubernetes.reader import KubernetesReader
+    from fleet.adapters.kubernetes.acting import KubernetesActor
+    from fleet.adapters.kubernetes.reading import KubernetesReader
 
 
 def reader(
@@ -22,7 +23,7 @@ def reader(
 ) -> KubernetesReader:
     """A ClusterReader on `kubeconfig` (None: in-cluster). PermanentError when the kubeconfig cannot be used."""
     from fleet.adapters.kubernetes.client import ApiServer
-    from fleet.adapters.kubernetes.reader import KubernetesReader
+    from fleet.adapters.kubernetes.reading import KubernetesReader
 
     return KubernetesReader(ApiServer(kubeconfig, context, allow_exec), node_selector=node_selector)
 
@@ -35,7 +36,7 @@ def actor(
     lease_namespace: str = "default",
 ) -> KubernetesActor:
     """A ClusterActor on `kubeconfig` (None: in-cluster). PermanentError when the kubeconfig cannot be used."""
-    from fleet.adapters.kubernetes.actor import KubernetesActor
+    from fleet.adapters.kubernetes.acting import KubernetesActor
     from fleet.adapters.kubernetes.client import ApiServer
 
     return KubernetesActor(ApiServer(kubeconfig, context, allow_exec), lease_namespace=lease_namespace)

@@ -1,0 +1,302 @@
+"""Writes are sent once, with a precondition, and their failures are told apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.adapters.kubernetes import client
+from fleet.adapters.kubernetes.acting import KubernetesActor
+from fleet.adapters.kubernetes.client import ApiServer
+from fleet.adapters.kubernetes.decode import pod
+from fleet.ports.cluster import HoldRequest, JobRequest, PodSeen
+from fleet.ports.errors import (
+    Conflict,
+    EvictionBlocked,
+    MissingRight,
+    NotFound,
+    PermanentError,
+    TemporaryError,
+    UnknownOutcome,
+)
+from tests.adapters.kubernetes.scripted import Script, answer, cut, hang, kubeconfig, page, status, truncated
+
+NODE = "/api/v1/nodes/gpu-1"
+EVICTION = "/api/v1/namespaces/team-a/pods/rank-0/eviction"
+JOBS = "/apis/batch/v1/namespaces/muster/jobs"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+HOLD = HoldRequest("gpu-1", "inc-7/op-1", "41")
+
+
+class StandingClock:
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def raw_node(hold: str | None, version: str = "41") -> dict[str, Any]:
+    annotations = {"muster.dev/hold": hold} if hold else {}
+    return {"metadata": {"name": "gpu-1", "resourceVersion": version, "annotations": annotations}, "spec": {}}
+
+
+@pytest.fixture
+def rank() -> PodSeen:
+    return pod({"metadata": {"namespace": "team-a", "name": "rank-0", "uid": "uid-1"}})
+
+
+def test_a_hold_is_one_patch_with_annotation_cordon_and_precondition(script: Script, actor: KubernetesActor) -> None:
+    held = raw_node("inc-7/op-1", "42") | {"spec": {"unschedulable": True}}
+    script.on(f"PATCH {NODE}", answer(200, held))
+    seen = actor.hold(HOLD)
+    assert seen.unschedulable and seen.resource_version == "42"
+    (sent,) = script.asked
+    assert sent.headers["Content-Type"] == "application/merge-patch+json"
+    assert sent.body == {
+        "metadata": {"annotations": {"muster.dev/hold": "inc-7/op-1"}, "resourceVersion": "41"},
+        "spec": {"unschedulable": True},
+    }
+
+
+def test_a_hold_on_a_node_that_changed_is_a_conflict(script: Script, actor: KubernetesActor) -> None:
+    script.on(f"PATCH {NODE}", status(409, "the object has been modified", "Conflict"))
+    with pytest.raises(Conflict):
+        actor.hold(HOLD)
+    assert len(script.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "expected"),
+    [
+        (cut, UnknownOutcome),
+        (status(500, "etcd timed out"), UnknownOutcome),
+        (status(504, "gateway"), UnknownOutcome),
+        (truncated, UnknownOutcome),
+        (answer(200, b"<html>"), UnknownOutcome),
+        (status(429, "slow down", Retry_After="3"), TemporaryError),
+        (status(401, "Unauthorized"), PermanentError),
+        (status(403, "forbidden: cannot patch"), MissingRight),
+        (status(404, "nodes gpu-1 not found", "NotFound"), NotFound),
+        (status(422, "invalid"), PermanentError),
+    ],
+)
+def test_a_write_that_fails_is_sent_once_and_named(
+    script: Script, actor: KubernetesActor, behaviour: Any, expected: type[Exception]
+) -> None:
+    script.on(f"PATCH {NODE}", behaviour)
+    with pytest.raises(expected) as caught:
+        actor.hold(HOLD)
+    assert type(caught.value) is expected
+    assert "127.0.0.1" in str(caught.value)
+    assert len(script.asked) == 1
+
+
+def test_a_write_without_an_answer_has_an_unknown_outcome(
+    script: Script, actor: KubernetesActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "WRITE_SECONDS", 0.3)
+    script.on(f"PATCH {NODE}", hang)
+    with pytest.raises(UnknownOutcome):
+        actor.hold(HOLD)
+    assert len(script.asked) == 1
+
+
+def test_a_write_that_never_left_is_temporary(tmp_path: Path) -> None:
+    nowhere = KubernetesActor(ApiServer(kubeconfig(tmp_path, "http://127.0.0.1:9"), None, frozenset()))
+    with pytest.raises(TemporaryError) as caught:
+        nowhere.hold(HOLD)
+    assert caught.value.code == "api_unreachable"
+    assert "patch nodes" in str(caught.value) and "http://127.0.0.1:9" in str(caught.value)
+
+
+def test_a_release_removes_only_our_own_hold(script: Script, actor: KubernetesActor) -> None:
+    script.on(f"GET {NODE}", answer(200, raw_node("inc-7/op-1")))
+    script.on(f"PATCH {NODE}", answer(200, raw_node(None, "43")))
+    actor.release("gpu-1", "inc-7/op-1", "41", uncordon=True)
+    assert script.asked[-1].body == {
+        "metadata": {"annotations": {"muster.dev/hold": None}, "resourceVersion": "41"},
+        "spec": {"unschedulable": None},
+    }
+    actor.release("gpu-1", "inc-7/op-1", "", uncordon=False)
+    assert script.asked[-1].body == {"metadata": {"annotations": {"muster.dev/hold": None}, "resourceVersion": "41"}}
+
+
+@pytest.mark.parametrize("found", ["inc-8/op-9", None])
+def test_another_hold_is_not_released(script: Script, actor: KubernetesActor, found: str | None) -> None:
+    script.on(f"GET {NODE}", answer(200, raw_node(found)))
+    with pytest.raises(Conflict) as caught:
+        actor.release("gpu-1", "inc-7/op-1", "41", uncordon=True)
+    assert caught.value.code == "hold_changed"
+    assert not script.sent("PATCH", NODE)
+
+
+def budget_refusal(message: str, cause: str) -> Any:
+    details = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
+    return status(429, message, "TooManyRequests", details, Retry_After="10")
+
+
+def test_an_eviction_names_the_pod_by_uid(script: Script, actor: KubernetesActor, rank: PodSeen) -> None:
+    script.on(f"POST {EVICTION}", answer(201, {"kind": "Status", "status": "Success"}))
+    actor.evict(rank)
+    body = script.asked[0].body
+    assert (body["apiVersion"], body["deleteOptions"]) == ("policy/v1", {"preconditions": {"uid": "uid-1"}})
+    assert body["metadata"] == {"name": "rank-0", "namespace": "team-a"}
+
+
+def test_a_budget_that_refuses_is_named(script: Script, actor: KubernetesActor, rank: PodSeen) -> None:
+    text = "Cannot evict pod as it would violate the pod's disruption budget."
+    script.on(
+        f"POST {EVICTION}",
+        budget_refusal(text, "The disruption budget train.pdb needs 4 healthy pods and has 4 currently"),
+        budget_refusal(text, "The disruption budget train.pdb is still being processed by the server."),
+    )
+    for _ in range(2):
+        with pytest.raises(EvictionBlocked) as caught:
+            actor.evict(rank)
+        assert (caught.value.budget, caught.value.retry_after) == ("team-a/train.pdb", 10.0)
+
+
+def test_throttling_is_not_a_budget(script: Script, actor: KubernetesActor, rank: PodSeen) -> None:
+    throttled = answer(429, b"Too many requests, please try again later.\n", Retry_After="1")
+    script.on(f"POST {EVICTION}", throttled)
+    with pytest.raises(TemporaryError) as caught:
+        actor.evict(rank)
+    assert not isinstance(caught.value, EvictionBlocked)
+    assert (caught.value.code, caught.value.retry_after) == ("throttled", 1.0)
+
+
+def test_a_pod_that_is_gone_or_replaced_is_not_found(script: Script, actor: KubernetesActor, rank: PodSeen) -> None:
+    replaced = "Precondition failed: UID in precondition: uid-1, UID in object meta: uid-2"
+    script.on(f"POST {EVICTION}", status(404, "pods rank-0 not found", "NotFound"), status(409, replaced, "Conflict"))
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            actor.evict(rank)
+
+
+def test_two_budgets_on_one_pod_need_a_person(script: Script, actor: KubernetesActor, rank: PodSeen) -> None:
+    said = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    script.on(f"POST {EVICTION}", status(500, said, "InternalError"))
+    with pytest.raises(PermanentError) as caught:
+        actor.evict(rank)
+    assert caught.value.code == "pdb_many"
+
+
+JOB = JobRequest(
+    "validate-gpu-1",
+    "muster",
+    "gpu-1",
+    "registry.local/validate:1",
+    ("validate",),
+    300,
+    {"muster.dev/incident": "7"},
+    8,
+)
+
+
+def test_a_validation_job_runs_once_on_its_node_whatever_the_taints(script: Script, actor: KubernetesActor) -> None:
+    script.on(f"POST {JOBS}", answer(201, {}), status(409, "exists", "AlreadyExists"))
+    actor.create_job(JOB)
+    actor.create_job(JOB)
+    sent = script.asked[0].body
+    spec, template = sent["spec"], sent["spec"]["template"]["spec"]
+    assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 300)
+    assert spec["ttlSecondsAfterFinished"] > 0
+    assert (template["nodeName"], template["tolerations"]) == ("gpu-1", [{"operator": "Exists"}])
+    assert template["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "8"}}
+    assert sent["metadata"]["labels"]["muster.dev/incident"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("given", "phase"),
+    [
+        ({}, "pending"),
+        ({"active": 1, "ready": 0}, "pending"),
+        ({"active": 1, "ready": 1}, "running"),
+        ({"active": 1}, "running"),
+        ({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}, "succeeded"),
+        ({"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]}, "failed"),
+    ],
+)
+def test_a_job_is_read(script: Script, actor: KubernetesActor, given: dict[str, Any], phase: str) -> None:
+    script.on(f"GET {JOBS}/validate-gpu-1", answer(200, {"status": given}))
+    assert actor.job("muster", "validate-gpu-1").phase == phase
+
+
+def test_a_failed_job_repeats_the_last_words_of_its_pod(script: Script, actor: KubernetesActor) -> None:
+    failed = {"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}}
+    ended = {"state": {"terminated": {"exitCode": 1, "message": "GPU 3: bandwidth 11 GB/s, wanted 40"}}}
+    script.on(f"GET {JOBS}/validate-gpu-1", answer(200, failed))
+    script.on("GET /api/v1/namespaces/muster/pods", page([{"status": {"containerStatuses": [ended]}}], "1"))
+    assert "GPU 3: bandwidth 11 GB/s" in actor.job("muster", "validate-gpu-1").text
+
+
+def test_a_job_that_does_not_exist_is_missing_and_can_be_deleted(script: Script, actor: KubernetesActor) -> None:
+    assert actor.job("muster", "validate-gpu-1").phase == "missing"
+    actor.delete_job("muster", "validate-gpu-1")
+    assert script.asked[-1].body["propagationPolicy"] == "Background"
+
+
+def lease(holder: str, age: float, seconds: int = 60) -> dict[str, Any]:
+    renewed = (NOW - timedelta(seconds=age)).isoformat()
+    spec = {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": seconds, "leaseTransitions": 2}
+    return {"metadata": {"name": "muster", "namespace": "default", "resourceVersion": "5"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("found", "mine", "transitions"),
+    [
+        (lease("us", 10), True, 2),
+        (lease("them", 10), False, None),
+        (lease("them", 61), True, 3),
+        (lease("", 10), True, 3),
+    ],
+)
+def test_the_lease_is_taken_only_when_free(
+    script: Script, api: ApiServer, found: dict[str, Any], mine: bool, transitions: int | None
+) -> None:
+    script.on(f"GET {LEASES}/muster", answer(200, found))
+    script.on(f"PUT {LEASES}/muster", answer(200, found))
+    actor = KubernetesActor(api, clock=StandingClock())
+    assert actor.claim_lease("us", 60) is mine
+    writes = script.sent("PUT", f"{LEASES}/muster")
+    assert len(writes) == int(mine)
+    if mine:
+        body = writes[0].body
+        assert body["metadata"]["resourceVersion"] == "5"
+        assert (body["spec"]["holderIdentity"], body["spec"]["leaseTransitions"]) == ("us", transitions)
+        assert body["spec"]["renewTime"] == "2026-11-29T12:00:00.000000Z"
+
+
+def test_a_lost_race_for_the_lease_is_read_again(script: Script, api: ApiServer) -> None:
+    script.on(f"GET {LEASES}/muster", status(404, "none", "NotFound"), answer(200, lease("them", 0)))
+    script.on(f"POST {LEASES}", status(409, "exists", "AlreadyExists"))
+    assert KubernetesActor(api, clock=StandingClock()).claim_lease("us", 60) is False
+
+
+def test_each_acting_right_is_proved(script: Script, actor: KubernetesActor) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    yes, no = (
+        answer(201, {"status": {"allowed": True}}),
+        answer(201, {"status": {"allowed": False, "reason": "no rule"}}),
+    )
+    script.on(f"POST {path}", yes, yes, no, yes)
+    (sentence,) = actor.check()
+    assert "may not create pods/eviction" in sentence and "no node can be drained" in sentence
+    asked = [one.body["spec"]["resourceAttributes"] for one in script.asked]
+    assert {"verb": "patch", "resource": "nodes", "group": ""} in asked
+    assert any(one.get("subresource") == "eviction" for one in asked)
+
+
+def test_an_eviction_in_a_namespace_that_ends_is_temporary(
+    script: Script, actor: KubernetesActor, rank: PodSeen
+) -> None:
+    details = {"causes": [{"reason": "NamespaceTerminating"}]}
+    script.on(f"POST {EVICTION}", status(403, "namespace is being terminated", "Forbidden", details))
+    with pytest.raises(TemporaryError):
+        actor.evict(replace(rank, uid="uid-1"))
