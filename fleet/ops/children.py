@@ -7,6 +7,7 @@ are (`plan`) and in what order they start and stop (`supervisor`, `up`).
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from fleet.ops.processes import Account, signal_group, spawn, write_atomically
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 10.0
 STEADY_AFTER = 30.0
+LOUD = re.compile("ERROR|FATAL|PANIC")  # what a quiet process may say on the terminal
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Child:
     def _put(self, line: bytes) -> None:
         self._log.write(line + b"\n")
         text = line.decode(errors="replace").rstrip()
-        if text and (not self.spec.quiet or any(word in text for word in ("ERROR", "FATAL", "PANIC"))):
+        if text and (not self.spec.quiet or (LOUD.search(text) and "is starting up" not in text)):
             self._console.line(self.spec.name, text)
 
     def ask_to_stop(self) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import psycopg
 
 CLUSTERS = "SELECT name FROM inventory_cluster WHERE removed_at IS NULL ORDER BY name"
-WATCHED = (
-    "SELECT name FROM inventory_cluster WHERE removed_at IS NULL AND connected_at IS NOT NULL AND observer_until > now()"
-)
+WATCHED = "SELECT name FROM inventory_cluster WHERE removed_at IS NULL AND observer_until > now()"
 
 
 class ClusterList:

@@ -28,7 +28,8 @@ from fleet.ops.supervisor import Stopped, Supervisor
 
 SIMULATOR_PORT = 18443
 CLUSTERS_EVERY = 3.0
-READY_WITHIN = 150.0
+READY_EVERY = 0.3
+READY_WITHIN = 60.0
 
 
 class CannotStart(Exception):
@@ -49,14 +50,15 @@ def take_lock(run: Path) -> TextIO:
     return lock
 
 
-def answers(address: str, path: str) -> bool:
-    """Does a GET of `path` say 200 within two seconds?"""
+def ask(address: str, path: str) -> tuple[int, str]:
+    """Status and the start of the answer to a GET, within two seconds; (0, reason) when there is none."""
     link = http.client.HTTPConnection(address.removeprefix("http://").strip("/"), timeout=2)
     try:
         link.request("GET", path)
-        return link.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
+        answer = link.getresponse()
+        return answer.status, answer.read(600).decode(errors="replace").strip()
+    except (OSError, http.client.HTTPException) as error:
+        return 0, str(error)
     finally:
         link.close()
 
@@ -69,6 +71,9 @@ class Muster:
         self.supervisor = supervisor
         self._postgres: Postgres | None = None
         self._next_look = 0.0
+        self._next_ask = 0.0
+        self._complain_at = 0.0
+        self._announced = False
 
     def start(self) -> None:
         site = self.site
@@ -89,9 +94,7 @@ class Muster:
             self._run_once("demo")
         for spec in plan.services(site, self.environment):
             self.supervisor.add(spec)
-        self._look_after_observers()
-        self.supervisor.wait_for(self._ready, READY_WITHIN, "web and observers", every=0.2)
-        self._announce()
+        self._complain_at = time.monotonic() + READY_WITHIN
 
     def _start_postgres(self) -> str:
         server = Postgres(self.site.var, self._account(), self.supervisor.say)
@@ -130,7 +133,7 @@ class Muster:
     def _wait_for_simulator(self) -> None:
         kubeconfig = self.site.var / "simulator" / "kubeconfig"
         self.supervisor.wait_for(
-            lambda: kubeconfig.is_file() and answers(self._simulator, "/_sim/stats"), 60, "the simulator"
+            lambda: kubeconfig.is_file() and ask(self._simulator, "/_sim/stats")[0] == 200, 60, "the simulator"
         )
 
     def _run_once(self, command: str) -> None:
@@ -152,13 +155,29 @@ class Muster:
         for cluster in sorted(running - names):
             self.supervisor.remove(f"observer-{cluster}")
 
-    def _ready(self) -> bool:
-        if not answers(self.site.address, "/readyz"):
-            return False
-        if not self.site.demo:
-            return True
-        addressed = (self.site.run / f"observer-{plan.DEMO_CLUSTER}.url").is_file()
-        return addressed and plan.DEMO_CLUSTER in (self.clusters.watched() or ())
+    def _missing(self) -> str:
+        """What keeps it from being ready, empty when nothing does."""
+        status, said = ask(self.site.address, "/readyz")
+        if status != 200:
+            return f"/readyz answers {status or 'nothing'}: {said}"
+        if self.site.demo:
+            addressed = (self.site.run / f"observer-{plan.DEMO_CLUSTER}.url").is_file()
+            if not addressed or plan.DEMO_CLUSTER not in (self.clusters.watched() or ()):
+                return f"the observer of {plan.DEMO_CLUSTER} does not hold its lease"
+        return ""
+
+    def _look_whether_ready(self) -> None:
+        """Until it is; a start that takes long is said once and goes on, because a cluster may be slow or away."""
+        if self._announced or time.monotonic() < self._next_ask:
+            return
+        self._next_ask = time.monotonic() + READY_EVERY
+        missing = self._missing()
+        if not missing:
+            self._announced = True
+            self._announce()
+        elif time.monotonic() > self._complain_at:
+            self._complain_at = float("inf")
+            self.supervisor.say(f"not ready yet: {missing}")
 
     def _announce(self) -> None:
         console = self.supervisor.console
@@ -170,7 +189,11 @@ class Muster:
             console.plain("connect a cluster: .venv/bin/python manage.py cluster add NAME --kubeconfig FILE")
 
     def live(self) -> None:
-        self.supervisor.run(self._look_after_observers)
+        self.supervisor.run(self._each_turn)
+
+    def _each_turn(self) -> None:
+        self._look_after_observers()
+        self._look_whether_ready()
 
     def stop(self) -> None:
         self.supervisor.say("stopping")

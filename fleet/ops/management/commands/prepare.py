@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 
 LOCK = 0x6D757374  # "must"
 
@@ -19,10 +20,15 @@ class Command(BaseCommand):
     help = "Migrate the database under a lock; safe to run from many places at once."
     requires_system_checks = []
 
+    def _applied(self) -> int:
+        return len(MigrationRecorder(connection).applied_migrations())
+
     def handle(self, *args: Any, **options: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
             try:
-                call_command("migrate", interactive=False, verbosity=min(options["verbosity"], 1), skip_checks=True)
+                before = self._applied()
+                call_command("migrate", interactive=False, verbosity=0, skip_checks=True)
+                self.stdout.write(f"database ready, {self._applied() - before} migrations applied")
             finally:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
