@@ -72,7 +72,7 @@ def _foreign_hold(seen: NodeSeen, hold: str, old: Node | None) -> bool:
     """
     if not seen.unschedulable:
         return False
-    return not hold or old is None or old.foreign_hold
+    return not hold or old is None or not old.uid or old.foreign_hold
 
 
 def _boot(seen: NodeSeen, old: Node | None, now: datetime) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Decides what each line changes. Good lines are taken although others are bad. Refuses to change a pinned UUID or serial
 unless told to re-pin (a power call trusts them), an address, serial or UUID that two nodes claim (neither gets it), and
-a node it does not know.
+a node it does not know. Where no node can be known yet (the cluster was never connected, or the caller expects more),
+the inventory makes rows for nodes to come: gone until they are seen.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import Q
 
 from fleet.audit import services as audit
 from fleet.bus import outbox
@@ -31,12 +33,14 @@ class _Refused(Exception):
 class _Import:
     """One run: what the database says, and what the lines make of it."""
 
-    def __init__(self, cluster: Cluster, lines: Sequence[Line], repin: bool) -> None:
+    def __init__(self, cluster: Cluster, lines: Sequence[Line], repin: bool, expect: bool, now: datetime) -> None:
         self.cluster, self.repin, self.report = cluster, repin, Report()
-        self.nodes = {n.name: n for n in Node.objects.filter(cluster=cluster, gone_at=None)}
+        self.nodes = {n.name: n for n in Node.objects.filter(Q(gone_at=None) | Q(uid=""), cluster=cluster)}
+        if expect:
+            self._expect({line.get("node") for line in lines} - {""}, now)
         self.bmcs: dict[int, list[Bmc]] = {}
         self.claims: dict[tuple[str, str], set[str]] = {}
-        for bmc in Bmc.objects.select_related("node").filter(node__gone_at=None):
+        for bmc in Bmc.objects.select_related("node").filter(Q(node__gone_at=None) | Q(node__uid="")):
             self.bmcs.setdefault(bmc.node_id, []).append(bmc)
             for kind, value in (("address", bmc.address), ("serial", bmc.pinned_serial), ("uuid", bmc.pinned_uuid)):
                 self._claim(kind, value, bmc.node.name)
@@ -47,6 +51,16 @@ class _Import:
         self.changed: dict[int, Bmc] = {}  # by identity of the object: a new one has no key yet
         self.aliases: set[tuple[int, str, str]] = set()
         self.stale: set[tuple[int, str, str]] = set()
+
+    def _expect(self, names: set[str], now: datetime) -> None:
+        """Nodes that were never seen have no uid; ones that are gone may be named again."""
+        gone = Node.objects.filter(cluster=self.cluster, name__in=names).exclude(gone_at=None)
+        self.nodes |= {node.name: node for node in gone}
+        fresh = [
+            Node(cluster=self.cluster, name=name[:253], first_seen_at=now, seen_at=now, gone_at=now)
+            for name in sorted(names - self.nodes.keys())
+        ]
+        self.nodes |= {node.name: node for node in Node.objects.bulk_create(fresh, batch_size=1000)}
 
     def _claim(self, kind: str, value: str, node: str) -> None:
         if value:
@@ -146,13 +160,22 @@ class _Import:
 
 @transaction.atomic
 def import_lines(
-    cluster: Cluster, lines: Sequence[Line], *, by: str, now: datetime, repin: bool = False, dry_run: bool = False
+    cluster: Cluster,
+    lines: Sequence[Line],
+    *,
+    by: str,
+    now: datetime,
+    repin: bool = False,
+    expect: bool = False,
+    dry_run: bool = False,
 ) -> Report:
     """Bring the inventory to what the lines say; in a dry run only tell the difference."""
-    Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)  # orders it with the observer's writes
-    run = _Import(cluster, lines, repin)
+    locked = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)  # orders it with the observer's writes
+    run = _Import(cluster, lines, repin, expect or locked.connected_at is None, now)
     for line in lines:
         run.take(line)
-    if not dry_run:
+    if dry_run:
+        transaction.set_rollback(True)
+    else:
         run.store(by, now)
     return run.report

@@ -56,6 +56,8 @@ def sync_nodes(
             fresh.append(Node(cluster=cluster, name=item.name, first_seen_at=now, **values))
             continue
         result.ids[item.name] = old.pk
+        if not old.uid:  # the inventory expected it
+            result.created.append(old.pk)
         if values["managed"]:
             result.managed.append(old.pk)
         changes = facts.hard_changes(old, values)
@@ -87,6 +89,8 @@ def _sort_out(result: SyncResult, old: Node, values: Mapping[str, object], chang
     if not changes:
         return
     result.changed.append(old.pk)
+    if not old.uid:
+        return
     if "gone_at" in changes:
         result.back.append(old.pk)
     if "managed" in changes:

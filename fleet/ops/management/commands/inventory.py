@@ -27,6 +27,7 @@ class Command(BaseCommand):
         verb = verbs.add_parser("import", help="read a CSV or YAML file")
         verb.add_argument("file", type=Path, help=f"columns or keys: {', '.join(files.COLUMNS)}")
         verb.add_argument("--cluster", default="", help="whose nodes; may be left out where there is only one cluster")
+        verb.add_argument("--expect", action="store_true", help="take nodes that were not seen yet, too")
         verb.add_argument("--dry-run", action="store_true", help="only show what would change")
         verb.add_argument("--repin", action="store_true", help="let pinned serials and UUIDs change")
 
@@ -42,6 +43,7 @@ class Command(BaseCommand):
             by=f"{getpass.getuser()} (command line)",
             now=SYSTEM_CLOCK.now(),
             repin=options["repin"],
+            expect=options["expect"],
             dry_run=options["dry_run"],
         )
         errors = [*unread.errors, *report.errors]
