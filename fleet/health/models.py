@@ -27,6 +27,17 @@ class NodeVerdict(models.Model):
     telemetry_at = models.DateTimeField(null=True)  # newest sample of any exporter
 
 
+class RuleState(models.Model):
+    """What the rules must remember of a node over a restart: latches, counter baselines, damping.
+
+    Saved in the transaction of the signals, one row per node so that one fatal line rewrites one small row.
+    """
+
+    node = models.OneToOneField("inventory.Node", on_delete=models.CASCADE, related_name="rule_state")
+    cluster_id = models.BigIntegerField(db_index=True)
+    state = models.JSONField(default=dict)
+
+
 class Signal(models.Model):
     """One normalised observation, open until evidence clears it."""
 

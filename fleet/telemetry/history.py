@@ -113,11 +113,11 @@ def _slot(index: str) -> int:
 
 
 def _pack(grids: list[_Grid], node: int) -> bytes:
-    """{"at": [epoch s], "gpu_temp": [[slots] per sample], "ib_rx": [one per sample], ...}; b"" where nothing is known."""
+    """{"at": [epoch s], "gpu_temp": [[slots] per sample], "ib_rx": [one per sample]}; b"" where nothing is known."""
     grids = [grid for grid in grids if len(grid.values["gpu_temp"]) > node]
     packed: dict[str, Any] = {}
     for name in (*GPU_MEASURES, *TRAFFIC):
-        block = np.array([grid.values[name][node] for grid in grids])
+        block: Floats = np.array([grid.values[name][node] for grid in grids])
         filled = np.flatnonzero(~np.isnan(block).all(axis=0)) if block.size else ()
         if len(filled):
             width = int(filled[-1]) + 1
@@ -158,9 +158,14 @@ def forget(now: datetime, stop: Callable[[], bool] = lambda: False, chunk: int =
 
 def read(node_id: int, since: datetime) -> list[tuple[datetime, dict[str, Any]]]:
     """Samples of a node in order: (at, {"gpu_temp": [per slot, None for a gap], ..., "ib_rx": bytes/s, ...})."""
-    rows = NodeHistory.objects.filter(node_id=node_id, at__gte=since - timedelta(minutes=1)).order_by("at", "id")
+    return read_many([node_id], since)
+
+
+def read_many(node_ids: Iterable[int], since: datetime) -> list[tuple[datetime, dict[str, Any]]]:
+    """Samples of several nodes, ordered by minute. One query."""
+    rows = NodeHistory.objects.filter(node_id__in=list(node_ids), at__gte=since - timedelta(minutes=1))
     samples: list[tuple[datetime, dict[str, Any]]] = []
-    for data in rows.values_list("data", flat=True):
+    for data in rows.order_by("at", "id").values_list("data", flat=True):
         packed = orjson.loads(bytes(data))
         for index, stamp in enumerate(packed.pop("at")):
             at = datetime.fromtimestamp(stamp, UTC)
