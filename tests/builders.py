@@ -77,7 +77,9 @@ def a_node(
     }
     node = Node.objects.create(cluster=cluster, name=name, rack=rack, leaf=leaf, pool=pool_row, **values)
     NodeLifecycle.objects.create(node=node, cluster_id=cluster.pk, state=state, since=T0 - timedelta(days=1))
-    NodeVerdict.objects.create(node=node, cluster_id=cluster.pk, verdict=verdict, since=T0 - timedelta(days=1), telemetry_at=T0)
+    NodeVerdict.objects.create(
+        node=node, cluster_id=cluster.pk, verdict=verdict, since=T0 - timedelta(days=1), telemetry_at=T0
+    )
     Alias.objects.create(cluster=cluster, node=node, kind="name", value=name)
     return node
 
@@ -106,7 +108,9 @@ def an_incident(node: Node, cause: str = "xid-79", **fields: Any) -> Incident:
 FULL_PLAN = [{"verb": verb} for verb in ("hold", "drain", "reboot", "validate", "soak", "return")]
 
 
-def a_workflow(node: Node, incident: Incident | None = None, state: str = WorkflowState.RUNNING, **fields: Any) -> Workflow:
+def a_workflow(
+    node: Node, incident: Incident | None = None, state: str = WorkflowState.RUNNING, **fields: Any
+) -> Workflow:
     values: dict[str, Any] = {
         "playbook": "reboot",
         "plan": FULL_PLAN,

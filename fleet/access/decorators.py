@@ -32,7 +32,7 @@ def public(view: View) -> View:
 
 
 def declared_right(view: Callable[..., Any]) -> str | None:
-    """The right a view needs, "" if public, None if it declares nothing. Looks through class-based views and partials."""
+    """The right a view needs, "" if public, None if undeclared. Looks through class-based views and partials."""
     for candidate in (view, getattr(view, "view_class", None), getattr(view, "func", None)):
         mark = getattr(candidate, _MARK, None)
         if mark is not None:

@@ -19,7 +19,14 @@ SCOPES = ("push", "read")
 
 @transaction.atomic
 def create_token(
-    *, name: str, scope: str, now: datetime, by: str, cluster: str = "", node: str = "", expires_at: datetime | None = None
+    *,
+    name: str,
+    scope: str,
+    now: datetime,
+    by: str,
+    cluster: str = "",
+    node: str = "",
+    expires_at: datetime | None = None,
 ) -> tuple[Token, str]:
     """The new token and its secret, which is never to be seen again."""
     if scope not in SCOPES:
@@ -36,7 +43,11 @@ def create_token(
     )
     audit.record(
         "site",
-        [audit.Entry(actor=by, action="token.create", object=f"token:{token.pk}", detail={"name": name, "scope": scope})],
+        [
+            audit.Entry(
+                actor=by, action="token.create", object=f"token:{token.pk}", detail={"name": name, "scope": scope}
+            )
+        ],
         now,
     )
     return token, secret

@@ -20,7 +20,7 @@ from fleet.audit.models import AuditHead, AuditRow
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that somebody did. `actor` is a user name or `muster:<process>`; `detail` is JSON and holds no secret."""
+    """One thing somebody did. `actor` is a user name or `muster:<process>`; `detail` is JSON and holds no secret."""
 
     actor: str
     action: str

@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Outbox(models.Model):
-    """`topic` says what changed (`workflow`, `node`, `incident`, `ticket`, `mode`), `ref` which one. No state inside."""
+    """`topic` says what changed (`workflow`, `node`, `incident`, `ticket`, `mode`), `ref` which. No state inside."""
 
     cluster_id = models.BigIntegerField(null=True, db_index=True)
     topic = models.CharField(max_length=32)

@@ -43,7 +43,8 @@ def publish(cluster_id: int | None, notices: Sequence[Notice], now: datetime) ->
     if not notices:
         return
     rows = [
-        Outbox(cluster_id=cluster_id, topic=n.topic, ref=n.ref, node=n.node, created_at=now) for n in dict.fromkeys(notices)
+        Outbox(cluster_id=cluster_id, topic=n.topic, ref=n.ref, node=n.node, created_at=now)
+        for n in dict.fromkeys(notices)
     ]
     Outbox.objects.bulk_create(rows)
     body = orjson.dumps([{"topic": r.topic, "ref": r.ref, "node": r.node, "cluster": cluster_id} for r in rows])

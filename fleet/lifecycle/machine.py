@@ -78,6 +78,7 @@ NODE_EDGES: dict[tuple[NodeState, NodeState], str] = {
     (S.SOAKING, S.DRAINED): "The fault came back while it was watched.",
     (S.SOAKING, S.IN_SERVICE): "The soak is over, the cause is clear.",
     (S.HELD, S.AWAITING_REPAIR): "Only people can mend it.",
+    (S.DRAINING, S.AWAITING_REPAIR): "It turned out that only people can mend it.",
     (S.DRAINED, S.AWAITING_REPAIR): "Attempts ran out, or a part must be replaced.",
     (S.REMEDIATING, S.AWAITING_REPAIR): "The verb failed for good.",
     (S.VALIDATING, S.AWAITING_REPAIR): "Attempts ran out.",
@@ -93,9 +94,7 @@ NODE_EDGES: dict[tuple[NodeState, NodeState], str] = {
     (S.RETIRED, S.IN_SERVICE): "A node of this name is back.",
     (S.RETIRED, S.UNMANAGED): "A node of this name is back, outside the managed set.",
     (S.UNMANAGED, S.IN_SERVICE): "It joined the managed set.",
-    **{
-        (state, S.UNMANAGED): "It left the managed set." for state in (S.IN_SERVICE, S.SUSPECT, S.RELEASED)
-    },
+    **{(state, S.UNMANAGED): "It left the managed set." for state in (S.IN_SERVICE, S.SUSPECT, S.RELEASED)},
 }
 
 W = WorkflowState
@@ -113,12 +112,13 @@ WORKFLOW_EDGES: dict[tuple[WorkflowState, WorkflowState], str] = {
     (W.RUNNING, W.SUCCEEDED): "The node is back in service.",
     (W.RUNNING, W.FAILED): "It cannot go on, and says why.",
     (W.BLOCKED, W.FAILED): "It cannot go on, and says why.",
-    **{(state, W.CANCELLED): "A person, the mode or a vanished cause ended it." for state in (W.RUNNING, W.BLOCKED, W.REPAIR)},
+    **{
+        (state, W.CANCELLED): "A person, the mode or a vanished cause ended it."
+        for state in (W.RUNNING, W.BLOCKED, W.REPAIR)
+    },
 }
 
-OUT_STATES = frozenset(
-    {S.DRAINING, S.DRAINED, S.REMEDIATING, S.VALIDATING, S.SOAKING, S.AWAITING_REPAIR}
-)
+OUT_STATES = frozenset({S.DRAINING, S.DRAINED, S.REMEDIATING, S.VALIDATING, S.SOAKING, S.AWAITING_REPAIR})
 """States in which a node of ours counts as out of service. A node merely held still serves what runs on it."""
 
 

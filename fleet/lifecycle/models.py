@@ -59,9 +59,7 @@ class Workflow(models.Model):
                 condition=Q(state__in=[str(state) for state in OPEN_WORKFLOW_STATES]),
                 name="workflow_open_once",
             ),
-            models.UniqueConstraint(
-                fields=["node"], condition=Q(state="planned"), name="workflow_planned_once"
-            ),
+            models.UniqueConstraint(fields=["node"], condition=Q(state="planned"), name="workflow_planned_once"),
         ]
         indexes = [models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="workflow_wake")]
 

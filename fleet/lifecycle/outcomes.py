@@ -36,7 +36,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The try failed. The engine makes another attempt from the remediation, or opens a ticket when attempts ran out."""
+    """The try failed. The engine makes another attempt from the remediation, or opens a ticket when none is left."""
 
     code: str
     text: str

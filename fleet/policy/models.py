@@ -42,7 +42,7 @@ class ScopeLock(models.Model):
 
 
 class Claim(models.Model):
-    """A workflow's share of a cap, from grant to release. One row per kind and workflow; scopes follow from the node."""
+    """A workflow's share of a cap, from grant to release. One row per kind; the scopes follow from the node."""
 
     cluster_id = models.BigIntegerField(db_index=True)
     kind = models.CharField(max_length=12, choices=CapKind.choices)

@@ -102,9 +102,7 @@ def decide(kind: str, place: Place, caps: Sequence[CapRule], tally: Tally, now: 
     return ALLOWED
 
 
-def _blocked(
-    kind: str, key: ScopeKey, used: Mapping[int, str], limit: int, tally: Tally, now: datetime
-) -> Decision:
+def _blocked(kind: str, key: ScopeKey, used: Mapping[int, str], limit: int, tally: Tally, now: datetime) -> Decision:
     names = sorted(used.values())
     told = ", ".join(names[:NAMES_TOLD]) + (f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else "")
     where = "Fleet" if key[0] == "fleet" else f"{key[0].capitalize()} {key[2]}"

@@ -87,7 +87,9 @@ def read_fleet(now: datetime, out_states: Iterable[str]) -> Fleet:
 
 def _count_claims(tally: Tally, places: dict[int, Place], now: datetime) -> None:
     usual = usual_durations()
-    for kind, node_id, claimed_at in Claim.objects.filter(released_at=None).values_list("kind", "node_id", "claimed_at"):
+    for kind, node_id, claimed_at in Claim.objects.filter(released_at=None).values_list(
+        "kind", "node_id", "claimed_at"
+    ):
         place = places.get(node_id)
         if place is None:
             continue

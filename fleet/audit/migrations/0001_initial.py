@@ -4,39 +4,37 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='AuditHead',
+            name="AuditHead",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('chain', models.CharField(max_length=64, unique=True)),
-                ('seq', models.BigIntegerField(default=0)),
-                ('hash', models.CharField(default='', max_length=64)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("chain", models.CharField(max_length=64, unique=True)),
+                ("seq", models.BigIntegerField(default=0)),
+                ("hash", models.CharField(default="", max_length=64)),
             ],
         ),
         migrations.CreateModel(
-            name='AuditRow',
+            name="AuditRow",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('chain', models.CharField(max_length=64)),
-                ('seq', models.BigIntegerField()),
-                ('at', models.DateTimeField(db_index=True)),
-                ('actor', models.CharField(max_length=150)),
-                ('action', models.CharField(db_index=True, max_length=64)),
-                ('object', models.CharField(db_index=True, max_length=128)),
-                ('node', models.CharField(blank=True, db_index=True, default='', max_length=253)),
-                ('detail', models.JSONField(default=dict)),
-                ('prev', models.CharField(max_length=64)),
-                ('hash', models.CharField(max_length=64)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("chain", models.CharField(max_length=64)),
+                ("seq", models.BigIntegerField()),
+                ("at", models.DateTimeField(db_index=True)),
+                ("actor", models.CharField(max_length=150)),
+                ("action", models.CharField(db_index=True, max_length=64)),
+                ("object", models.CharField(db_index=True, max_length=128)),
+                ("node", models.CharField(blank=True, db_index=True, default="", max_length=253)),
+                ("detail", models.JSONField(default=dict)),
+                ("prev", models.CharField(max_length=64)),
+                ("hash", models.CharField(max_length=64)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('chain', 'seq'), name='audit_chain_seq')],
+                "constraints": [models.UniqueConstraint(fields=("chain", "seq"), name="audit_chain_seq")],
             },
         ),
     ]

@@ -4,22 +4,20 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Outbox',
+            name="Outbox",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('cluster_id', models.BigIntegerField(db_index=True, null=True)),
-                ('topic', models.CharField(max_length=32)),
-                ('ref', models.CharField(max_length=128)),
-                ('node', models.CharField(blank=True, default='', max_length=253)),
-                ('created_at', models.DateTimeField(db_index=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("cluster_id", models.BigIntegerField(db_index=True, null=True)),
+                ("topic", models.CharField(max_length=32)),
+                ("ref", models.CharField(max_length=128)),
+                ("node", models.CharField(blank=True, default="", max_length=253)),
+                ("created_at", models.DateTimeField(db_index=True)),
             ],
         ),
     ]

@@ -4,64 +4,88 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Switch',
+            name="Switch",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('stopped', models.BooleanField(default=False)),
-                ('since', models.DateTimeField(null=True)),
-                ('by', models.CharField(blank=True, default='', max_length=150)),
-                ('reason', models.CharField(blank=True, default='', max_length=300)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("stopped", models.BooleanField(default=False)),
+                ("since", models.DateTimeField(null=True)),
+                ("by", models.CharField(blank=True, default="", max_length=150)),
+                ("reason", models.CharField(blank=True, default="", max_length=300)),
             ],
         ),
         migrations.CreateModel(
-            name='Cap',
+            name="Cap",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('cluster_id', models.BigIntegerField(null=True)),
-                ('kind', models.CharField(choices=[('hold', 'Held'), ('take_out', 'Out of service'), ('in_flight', 'In flight')], max_length=12)),
-                ('scope', models.CharField(max_length=16)),
-                ('absolute', models.IntegerField(null=True)),
-                ('percent', models.FloatField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("cluster_id", models.BigIntegerField(null=True)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("hold", "Held"), ("take_out", "Out of service"), ("in_flight", "In flight")],
+                        max_length=12,
+                    ),
+                ),
+                ("scope", models.CharField(max_length=16)),
+                ("absolute", models.IntegerField(null=True)),
+                ("percent", models.FloatField(null=True)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('cluster_id', 'kind', 'scope'), name='cap_once', nulls_distinct=False)],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("cluster_id", "kind", "scope"), name="cap_once", nulls_distinct=False
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Claim',
+            name="Claim",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('cluster_id', models.BigIntegerField(db_index=True)),
-                ('kind', models.CharField(choices=[('hold', 'Held'), ('take_out', 'Out of service'), ('in_flight', 'In flight')], max_length=12)),
-                ('node_id', models.BigIntegerField()),
-                ('workflow_id', models.BigIntegerField(db_index=True)),
-                ('cost', models.IntegerField(default=1)),
-                ('claimed_at', models.DateTimeField()),
-                ('released_at', models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("cluster_id", models.BigIntegerField(db_index=True)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("hold", "Held"), ("take_out", "Out of service"), ("in_flight", "In flight")],
+                        max_length=12,
+                    ),
+                ),
+                ("node_id", models.BigIntegerField()),
+                ("workflow_id", models.BigIntegerField(db_index=True)),
+                ("cost", models.IntegerField(default=1)),
+                ("claimed_at", models.DateTimeField()),
+                ("released_at", models.DateTimeField(null=True)),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('released_at', None)), fields=['cluster_id', 'kind'], name='claim_open')],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('released_at', None)), fields=('kind', 'workflow_id'), name='claim_open_once')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("released_at", None)), fields=["cluster_id", "kind"], name="claim_open"
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("released_at", None)),
+                        fields=("kind", "workflow_id"),
+                        name="claim_open_once",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='ScopeLock',
+            name="ScopeLock",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('cluster_id', models.BigIntegerField()),
-                ('scope', models.CharField(max_length=16)),
-                ('key', models.CharField(max_length=100)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("cluster_id", models.BigIntegerField()),
+                ("scope", models.CharField(max_length=16)),
+                ("key", models.CharField(max_length=100)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('cluster_id', 'scope', 'key'), name='scope_once')],
+                "constraints": [models.UniqueConstraint(fields=("cluster_id", "scope", "key"), name="scope_once")],
             },
         ),
     ]

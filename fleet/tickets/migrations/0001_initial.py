@@ -5,36 +5,55 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('health', '0001_initial'),
-        ('inventory', '0001_initial'),
+        ("health", "0001_initial"),
+        ("inventory", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Ticket',
+            name="Ticket",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('workflow_id', models.BigIntegerField(null=True)),
-                ('state', models.CharField(db_index=True, default='open', max_length=8)),
-                ('part', models.CharField(blank=True, default='', max_length=100)),
-                ('serial', models.CharField(blank=True, default='', max_length=100)),
-                ('title', models.CharField(max_length=300)),
-                ('reason', models.CharField(blank=True, default='', max_length=300)),
-                ('evidence', models.JSONField(default=dict)),
-                ('opened_at', models.DateTimeField(db_index=True)),
-                ('closed_at', models.DateTimeField(null=True)),
-                ('closed_by', models.CharField(blank=True, default='', max_length=150)),
-                ('resolution', models.TextField(blank=True, default='')),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='inventory.cluster')),
-                ('incident', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='tickets', to='health.incident')),
-                ('node', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tickets', to='inventory.node')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("workflow_id", models.BigIntegerField(null=True)),
+                ("state", models.CharField(db_index=True, default="open", max_length=8)),
+                ("part", models.CharField(blank=True, default="", max_length=100)),
+                ("serial", models.CharField(blank=True, default="", max_length=100)),
+                ("title", models.CharField(max_length=300)),
+                ("reason", models.CharField(blank=True, default="", max_length=300)),
+                ("evidence", models.JSONField(default=dict)),
+                ("opened_at", models.DateTimeField(db_index=True)),
+                ("closed_at", models.DateTimeField(null=True)),
+                ("closed_by", models.CharField(blank=True, default="", max_length=150)),
+                ("resolution", models.TextField(blank=True, default="")),
+                ("cluster", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="inventory.cluster")),
+                (
+                    "incident",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="tickets",
+                        to="health.incident",
+                    ),
+                ),
+                (
+                    "node",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="tickets", to="inventory.node"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(condition=models.Q(('state', 'open')), fields=('node', 'incident'), name='ticket_open_once', nulls_distinct=False)],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("state", "open")),
+                        fields=("node", "incident"),
+                        name="ticket_open_once",
+                        nulls_distinct=False,
+                    )
+                ],
             },
         ),
     ]

@@ -1,0 +1,76 @@
+"""What a step gets: its rows, its ports, its clock and its durations.
+
+Decides nothing. Ports are arguments, so that a step runs the same against a real cluster, the simulator and a fake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from fleet.health.models import Incident
+from fleet.inventory.models import Bmc, Cluster
+from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
+from fleet.ports.clock import Clock
+from fleet.ports.cluster import ClusterActor, ClusterReader
+from fleet.ports.power import BmcTarget, PowerPort
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """All in seconds."""
+
+    soak: float = 600
+    reboot_timeout: float = 1800
+    reboot_observe: float = 180  # a BMC that accepted a reset has this long to show any effect
+    drain_margin: float = 120  # beyond the pods' grace periods (a kubelet's own clean-up)
+    validate_deadline: float = 900
+    poll: float = 1.0
+    bmc_patience: float = 1800  # how long an unreachable BMC is tried before people are asked
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The outside of one cluster. `target` turns a BMC row into a target with its credential; raises PermanentError."""
+
+    reader: ClusterReader
+    actor: ClusterActor
+    power: PowerPort
+    target: Callable[[Bmc], BmcTarget]
+    lease: Callable[[], bool]  # do we hold the Lease in that cluster? renews it when due (one write)
+    validation_image: str = ""
+    validation_namespace: str = "default"
+
+
+class PortsOf(Protocol):
+    def __call__(self, cluster: Cluster) -> Ports: ...
+
+
+@dataclass(slots=True)
+class Context:
+    workflow: Workflow
+    step: Step
+    lifecycle: NodeLifecycle
+    incident: Incident | None
+    ports: Ports
+    clock: Clock
+    timing: Timing
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    @property
+    def node_name(self) -> str:
+        return self.workflow.node.name
+
+    def elapsed(self) -> float:
+        """Seconds since this step began."""
+        return (self.now - self.step.started_at).total_seconds()
+
+    def remember(self, **memo: object) -> None:
+        """Keep facts for the next message of this step (one row, no fence: they are observations)."""
+        self.step.memo = {**self.step.memo, **memo}
+        Step.objects.filter(pk=self.step.pk).update(memo=self.step.memo)

@@ -1,0 +1,116 @@
+"""Advances one step of one workflow per message.
+
+Decides who may work on a workflow (the one message that carries its current version), runs the step's function, and
+persists what came of it in one fenced transaction. Refuses to hold a transaction over a call to the outside, to sleep,
+and to act twice: whatever is in doubt after a crash, the step observes before it acts.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from fleet.bus.outbox import send
+from fleet.inventory.models import Cluster, Mode
+from fleet.lifecycle import grants, persist
+from fleet.lifecycle.context import Context, PortsOf, Timing
+from fleet.lifecycle.fence import LEASE, Stale
+from fleet.lifecycle.machine import WorkflowState
+from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
+from fleet.lifecycle.outcomes import Blocked, Ended, Outcome, Repair
+from fleet.lifecycle.playbooks import CLAIMS, RELEASE
+from fleet.lifecycle.steps import RUN
+from fleet.policy.models import Claim
+from fleet.ports.clock import Clock
+from fleet.ports.errors import IdentityMismatch, NotFound, PermanentError, PortError
+
+log = logging.getLogger(__name__)
+AWAKE = (WorkflowState.RUNNING, WorkflowState.BLOCKED)
+
+
+def claim_due(clock: Clock, limit: int = 500) -> list[tuple[int, int]]:
+    """Take every workflow whose lease ran out or whose wait is over; send each its message after the commit."""
+    now = clock.now()
+    with transaction.atomic():
+        due = list(
+            Workflow.objects.filter(wake_at__lte=now, state__in=AWAKE)
+            .order_by("wake_at")
+            .select_for_update(skip_locked=True)
+            .values_list("pk", "version")[:limit]
+        )
+        Workflow.objects.filter(pk__in=[pk for pk, _ in due]).update(version=F("version") + 1, wake_at=now + LEASE)
+    taken = [(pk, version + 1) for pk, version in due]
+    for pk, version in taken:
+        send("tasks.advance", workflow_id=pk, version=version)
+    return taken
+
+
+def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, timing: Timing) -> str:
+    """Run the current step once. Returns a word for the log: dropped, stale, or the outcome's kind."""
+    workflow = (
+        Workflow.objects.select_related("node__pool", "cluster", "incident")
+        .filter(pk=workflow_id, version=version, state__in=AWAKE)
+        .first()
+    )
+    if workflow is None:
+        return "dropped"
+    try:
+        step = _step(workflow, clock.now())
+        lifecycle = NodeLifecycle.objects.get(node_id=workflow.node_id)
+        outcome = _guarded(workflow, step, lifecycle, ports_of, clock, timing)
+        followed = persist.outcome(workflow, step, outcome, clock)
+    except Stale:
+        return "stale"
+    if followed is not None:
+        send("tasks.advance", workflow_id=workflow.pk, version=followed)
+    if (isinstance(outcome, Blocked) and outcome.code == grants.ASKING) or persist.frees_room(workflow, outcome):
+        grants.run(workflow.cluster_id, clock)
+    return type(outcome).__name__.lower()
+
+
+def _step(workflow: Workflow, now: datetime) -> Step:
+    step, _ = Step.objects.get_or_create(
+        workflow=workflow,
+        index=workflow.step,
+        attempt=workflow.attempt,
+        defaults={"verb": workflow.verb, "started_at": now},
+    )
+    return step
+
+
+def _guarded(
+    workflow: Workflow, step: Step, lifecycle: NodeLifecycle, ports_of: PortsOf, clock: Clock, timing: Timing
+) -> Outcome:
+    """What comes before a step may run: mode, claim, lease of the cluster; then the step, with its errors."""
+    early = _may_run(workflow.cluster, workflow)
+    if early is not None:
+        return early
+    try:
+        ports = ports_of(workflow.cluster)
+        if not ports.lease():
+            return Blocked("other_installation", "Another installation of Muster holds this cluster's Lease.", 30)
+        ctx = Context(workflow, step, lifecycle, workflow.incident, ports, clock, timing)
+        return RUN[workflow.verb](ctx)
+    except NotFound as error:
+        return Ended("cancelled", f"The node is gone from the cluster: {error}")
+    except IdentityMismatch as error:
+        return Repair("identity_mismatch", str(error))
+    except PermanentError as error:
+        return Blocked(error.code, str(error), 60)
+    except PortError as error:
+        retry = getattr(error, "retry_after", None) or 3.0
+        return Blocked(error.code, str(error), float(retry))
+
+
+def _may_run(cluster: Cluster, workflow: Workflow) -> Outcome | None:
+    if cluster.mode == Mode.OBSERVE or cluster.removed_at:
+        return Blocked("mode", "The mode is observe: nothing is written. Holds: manage.py holds list.", 300)
+    kind = CLAIMS.get(workflow.verb)
+    if kind and workflow.verb != RELEASE:
+        held = Claim.objects.filter(workflow_id=workflow.pk, kind=kind, released_at=None).exists()
+        if not held:
+            return Blocked(grants.ASKING, f"Asks for its share of the cap {kind}.", 0)
+    return None

@@ -1,0 +1,98 @@
+"""Intent rows: written and committed before a side effect, resolved after it.
+
+Decides that at most one unresolved intent exists per BMC, so nobody calls that BMC before the call's deadline or its
+resolution. Refuses to resolve an intent twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from fleet.audit import services as audit
+from fleet.lifecycle.fence import LEASE, Change, write
+from fleet.lifecycle.models import Intent, Step, Workflow
+
+BMC_CALL_SECONDS = 6.0
+"""The whole session with a BMC, reading identity included."""
+
+DONE, REFUSED, UNKNOWN, EXPIRED = "done", "refused", "unknown", "expired"
+
+
+class BmcBusy(Exception):
+    """Another call to that BMC may still be under way; `until` says when it can no longer be."""
+
+    def __init__(self, until: datetime) -> None:
+        super().__init__(f"busy until {until:%H:%M:%S}")
+        self.until = until
+
+
+def begin(
+    workflow: Workflow,
+    step: Step,
+    verb: str,
+    target: str,
+    now: datetime,
+    *,
+    op_id: uuid.UUID | None = None,
+    bmc_id: int | None = None,
+    before: dict[str, Any] | None = None,
+    changes: dict[str, Any] | None = None,
+    quiet: bool = False,
+) -> Intent:
+    """Write the intent under the fence and commit. Raises Stale, or BmcBusy while that BMC's slot is taken.
+
+    `changes` go to the workflow in the same transaction; `quiet` leaves the audit row out (reads of a BMC).
+    """
+    intent = Intent(
+        op_id=op_id or uuid.uuid4(),
+        workflow=workflow,
+        step=step,
+        verb=verb,
+        target=target[:300],
+        bmc_id=bmc_id,
+        call_deadline=now + timedelta(seconds=BMC_CALL_SECONDS) if bmc_id else None,
+        before=before or {},
+        created_at=now,
+    )
+    entry = audit.Entry(
+        actor="muster:worker",
+        action=f"intent.{verb}",
+        object=f"workflow:{workflow.pk}",
+        node=workflow.node.name,
+        detail={"op_id": str(intent.op_id), "target": target, "incident": workflow.incident_id},
+    )
+    if bmc_id:
+        _free_slot(bmc_id, now)
+    try:
+        with transaction.atomic():
+            intent.save(force_insert=True)
+            lease = {"wake_at": now + LEASE}
+            write(workflow, Change(workflow={**lease, **(changes or {})}, entries=[] if quiet else [entry]), now)
+    except IntegrityError as error:
+        other = Intent.objects.filter(bmc_id=bmc_id, resolved_at=None).first()
+        if bmc_id and other is not None and other.call_deadline:
+            raise BmcBusy(other.call_deadline) from error
+        raise
+    return intent
+
+
+def _free_slot(bmc_id: int, now: datetime) -> None:
+    """A call whose deadline has passed is over, whatever became of it: its effect must be observed."""
+    Intent.objects.filter(bmc_id=bmc_id, resolved_at=None, call_deadline__lt=now).update(
+        resolved_at=now, outcome=UNKNOWN, text="The call's deadline passed without an answer."
+    )
+
+
+def resolve(intent: Intent, outcome: str, text: str, now: datetime) -> None:
+    """Record what became of the call. Not fenced: what happened has happened, whoever asks."""
+    fields = {"resolved_at": now, "outcome": outcome, "text": text[:500]}
+    Intent.objects.filter(pk=intent.pk, resolved_at=None).update(**fields)
+
+
+def conclude(intent: Intent, outcome: str, text: str, now: datetime) -> None:
+    """Replace an unknown outcome by what was observed since."""
+    Intent.objects.filter(pk=intent.pk, outcome=UNKNOWN).update(outcome=outcome, text=text[:500], resolved_at=now)

@@ -1,0 +1,204 @@
+"""Persists what came of running a step.
+
+Decides the next position of the workflow for each outcome: next step, wait, blocked, another attempt, repair, end.
+One fenced transaction each; claims end with the step or the workflow that held them. Refuses to lose a reason: whatever
+keeps a workflow waiting is on its row with a code, a sentence, a since and an until.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from fleet.audit import services as audit
+from fleet.health import services as health
+from fleet.health.models import Incident, Signal
+from fleet.inventory.models import Cluster
+from fleet.lifecycle import grants
+from fleet.lifecycle.fence import LEASE, Change, write
+from fleet.lifecycle.machine import NODE_EDGES, NodeState, WorkflowState
+from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
+from fleet.lifecycle.outcomes import Blocked, Done, Ended, Failed, Outcome, Repair, Wait
+from fleet.lifecycle.playbooks import MAX_ATTEMPTS, REBOOT, retry_index
+from fleet.policy import services as claims
+from fleet.policy.rules import IN_FLIGHT
+from fleet.ports.clock import Clock
+from fleet.tickets import services as tickets
+
+NOT_BLOCKED: dict[str, Any] = {
+    "state": WorkflowState.RUNNING,
+    "blocked_code": "",
+    "blocked_text": "",
+    "blocked_since": None,
+    "blocked_until": None,
+}
+
+
+def outcome(workflow: Workflow, step: Step, came: Outcome, clock: Clock) -> int | None:
+    """Write `came`. Returns the version under which the next message goes out at once, None when nothing follows."""
+    now = clock.now()
+    with transaction.atomic():
+        match came:
+            case Done():
+                return _done(workflow, step, came, now)
+            case Wait():
+                return _wait(workflow, step, came, now)
+            case Blocked():
+                _blocked(workflow, step, came, now)
+            case Failed():
+                return _failed(workflow, step, came, now)
+            case Repair():
+                _repair(workflow, step, came, now)
+            case Ended():
+                _ended(workflow, step, came, now)
+    return None
+
+
+def frees_room(workflow: Workflow, came: Outcome) -> bool:
+    """Did this outcome release a claim, so that the next in line can be woken?"""
+    return isinstance(came, Ended | Failed | Repair) or (isinstance(came, Done) and workflow.verb == REBOOT)
+
+
+def _close_step(step: Step, state: str, text: str, now: datetime) -> None:
+    Step.objects.filter(pk=step.pk).update(state=state, text=text[:500], ended_at=now)
+
+
+def _entry(workflow: Workflow, action: str, **detail: Any) -> audit.Entry:
+    body = {"verb": workflow.verb, "attempt": workflow.attempt, "incident": workflow.incident_id, **detail}
+    return audit.Entry(
+        actor="muster:worker", action=action, object=f"workflow:{workflow.pk}", node=workflow.node.name, detail=body
+    )
+
+
+def _done(workflow: Workflow, step: Step, came: Done, now: datetime) -> int:
+    _close_step(step, "done", came.text, now)
+    if workflow.verb == REBOOT:
+        claims.release(workflow.pk, now, [IN_FLIGHT])
+    version = workflow.version + 1
+    changes = {**NOT_BLOCKED, "step": workflow.step + 1, "version": version, "wake_at": now + LEASE}
+    write(workflow, Change(changes, entries=[_entry(workflow, "step.done", text=came.text)]), now)
+    return version
+
+
+def _wait(workflow: Workflow, step: Step, came: Wait, now: datetime) -> int | None:
+    if step.text != came.text:
+        Step.objects.filter(pk=step.pk).update(text=came.text[:500])
+    if came.seconds > 0:
+        write(workflow, Change({**NOT_BLOCKED, "wake_at": now + timedelta(seconds=came.seconds)}), now)
+        return None
+    write(workflow, Change({**NOT_BLOCKED, "version": workflow.version + 1, "wake_at": now + LEASE}), now)
+    return workflow.version + 1
+
+
+def _blocked(workflow: Workflow, step: Step, came: Blocked, now: datetime) -> None:
+    """A guard's answer is waited for without a wake-up of its own: `grants.run` wakes it."""
+    fresh = workflow.blocked_code != came.code
+    until = came.until or now + timedelta(seconds=max(came.seconds, 1))
+    changes: dict[str, Any] = {
+        "state": WorkflowState.BLOCKED,
+        "blocked_code": came.code[:32],
+        "blocked_text": came.text[:500],
+        "blocked_since": now if fresh or workflow.blocked_since is None else workflow.blocked_since,
+        "blocked_until": until,
+        "wake_at": None if came.code in grants.GUARD_CODES else now + timedelta(seconds=came.seconds),
+    }
+    Step.objects.filter(pk=step.pk).update(text=came.text[:500])
+    told = [_entry(workflow, "workflow.blocked", code=came.code, text=came.text)]
+    silent = not fresh or came.code == grants.ASKING
+    write(workflow, Change(changes, entries=[] if silent else told), now)
+
+
+def _failed(workflow: Workflow, step: Step, came: Failed, now: datetime) -> int | None:
+    again = retry_index([item["verb"] for item in workflow.plan])
+    if again is None or workflow.attempt >= MAX_ATTEMPTS:
+        text = f"{came.text} Attempt {workflow.attempt} of {MAX_ATTEMPTS}; attempts have run out."
+        _repair(workflow, step, Repair(came.code, text), now)
+        return None
+    _close_step(step, "failed", came.text, now)
+    claims.release(workflow.pk, now, [IN_FLIGHT])
+    version = workflow.version + 1
+    changes = {
+        **NOT_BLOCKED,
+        "step": again,
+        "attempt": workflow.attempt + 1,
+        "version": version,
+        "wake_at": now + LEASE,
+    }
+    entry = _entry(workflow, "step.failed", code=came.code, text=came.text)
+    write(workflow, Change(changes, NodeState.DRAINED, came.text, entries=[entry]), now)
+    return version
+
+
+def _repair(workflow: Workflow, step: Step, came: Repair, now: datetime) -> None:
+    _close_step(step, "failed" if workflow.verb != "wait_repair" else "running", came.text, now)
+    claims.release(workflow.pk, now, [IN_FLIGHT])
+    title = workflow.incident.title if workflow.incident else came.text
+    part = came.part or (workflow.incident.device if workflow.incident else "")
+    ticket, entries = tickets.open_ticket(
+        node=workflow.node,
+        incident=workflow.incident,
+        workflow_id=workflow.pk,
+        title=title,
+        reason=came.text,
+        part=part,
+        evidence=_evidence(workflow),
+        now=now,
+    )
+    changes = {
+        "state": WorkflowState.REPAIR,
+        "wake_at": None,
+        "blocked_code": "ticket",
+        "blocked_text": f"Waits for {ticket.label}: {came.text}"[:500],
+        "blocked_since": now,
+        "blocked_until": None,
+    }
+    state = NodeState(NodeLifecycle.objects.values_list("state", flat=True).get(node_id=workflow.node_id))
+    move = NodeState.AWAITING_REPAIR if (state, NodeState.AWAITING_REPAIR) in NODE_EDGES else None
+    entries.append(_entry(workflow, "workflow.repair", code=came.code, text=came.text, ticket=ticket.pk))
+    write(workflow, Change(changes, move, came.text, entries=entries), now)
+
+
+def _evidence(workflow: Workflow) -> dict[str, Any]:
+    """What a person pastes to a vendor: signals, tries, and what each call came to."""
+    signals = (
+        Signal.objects.filter(node_id=workflow.node_id)
+        .order_by("-opened_at")
+        .values("rule", "code", "device", "title", "first_bad_at", "evidence")[:20]
+    )
+    tries = (
+        Step.objects.filter(workflow=workflow).order_by("pk").values("verb", "attempt", "state", "started_at", "text")
+    )
+    calls = (
+        Intent.objects.filter(workflow=workflow)
+        .order_by("created_at")
+        .values("op_id", "verb", "target", "outcome", "text", "created_at")
+    )
+    plain = [{key: str(value) for key, value in row.items()} for row in tries]
+    acts = [{key: str(value) for key, value in row.items()} for row in calls]
+    seen = [{**row, "first_bad_at": str(row["first_bad_at"])} for row in signals]
+    return {"signals": seen, "steps": plain, "calls": acts, "boot_id": workflow.node.boot_id}
+
+
+def _ended(workflow: Workflow, step: Step, came: Ended, now: datetime) -> None:
+    _close_step(step, "done" if came.state == "succeeded" else "cancelled", came.text, now)
+    claims.release(workflow.pk, now)
+    changes = {
+        **NOT_BLOCKED,
+        "state": came.state,
+        "wake_at": None,
+        "ended_at": now,
+        "outcome": came.text[:300],
+        "version": workflow.version + 1,
+    }
+    write(workflow, Change(changes, entries=[_entry(workflow, f"workflow.{came.state}", text=came.text)]), now)
+    if came.state != WorkflowState.SUCCEEDED:
+        return
+    Cluster.objects.filter(pk=workflow.cluster_id, half_open=True).update(half_open=False)
+    settled = [
+        incident.pk
+        for incident in Incident.objects.filter(node_id=workflow.node_id, state=Incident.OPEN)
+        if not Signal.objects.filter(incident=incident, cleared_at=None).exists()
+    ]
+    health.resolve_incidents(settled, "Healed by " + workflow.label, now)

@@ -1,0 +1,181 @@
+"""From incidents to workflows.
+
+Decides, for open incidents, which nodes get a workflow and in which state it begins: `planned` in observe mode (what
+would be done), `waiting` in recommend mode, asking for its first claim in automate mode. Refuses a second open workflow
+on a node, a node outside the managed set, a node that a person took back since, and to repeat for ever what did not
+last: a cause that was remediated three times within a day goes to people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+
+from fleet.audit import services as audit
+from fleet.bus.outbox import Notice, publish
+from fleet.health.models import Incident
+from fleet.inventory.models import Cluster, Mode, Node
+from fleet.lifecycle import grants
+from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
+from fleet.lifecycle.models import Workflow
+from fleet.lifecycle.playbooks import PLAYBOOKS, Plan, plan_for
+from fleet.ports.clock import Clock
+
+RECURRING, RECURRING_WINDOW = 3, timedelta(hours=24)
+MODE_ORDER = (Mode.OBSERVE, Mode.RECOMMEND, Mode.AUTOMATE)
+FIRST_STATE = {
+    Mode.OBSERVE: WorkflowState.PLANNED,
+    Mode.RECOMMEND: WorkflowState.WAITING,
+    Mode.AUTOMATE: WorkflowState.BLOCKED,
+}
+
+
+def effective_mode(cluster_mode: str, pool_mode: str | None) -> Mode:
+    """The least of cluster and pool."""
+    modes = [Mode(cluster_mode), *([Mode(pool_mode)] if pool_mode else [])]
+    return min(modes, key=MODE_ORDER.index)
+
+
+def plan(cluster_id: int, incident_ids: Iterable[int], clock: Clock, by: str = "muster:observer") -> list[int]:
+    """Workflows for those incidents, in the caller's transaction; claims are asked for after its commit."""
+    now = clock.now()
+    cluster = Cluster.objects.get(pk=cluster_id)
+    if cluster.removed_at:
+        return []
+    fresh = _fresh(cluster, _candidates(cluster_id, incident_ids), now)
+    made = _create(fresh)
+    if not made:
+        return []
+    publish(cluster_id, [Notice("workflow", str(w.pk), w.node.name) for w in made], now)
+    audit.record(audit.chain_of(cluster_id), [_entry(w, by) for w in made], now)
+    if any(w.state == WorkflowState.BLOCKED for w in made):
+        transaction.on_commit(lambda: _ask(cluster_id, clock), robust=True)
+    return [w.pk for w in made]
+
+
+def _ask(cluster_id: int, clock: Clock) -> None:
+    grants.run(cluster_id, clock)
+
+
+def _candidates(cluster_id: int, incident_ids: Iterable[int]) -> list[Incident]:
+    found = (
+        Incident.objects.filter(
+            pk__in=list(incident_ids),
+            cluster_id=cluster_id,
+            state=Incident.OPEN,
+            node__managed=True,
+            node__gone_at=None,
+        )
+        .exclude(node__workflows__state__in=OPEN_WORKFLOW_STATES)
+        .select_related("node__pool", "node__lifecycle")
+        .order_by("detected_at", "pk")
+    )
+    return [incident for incident in found if _free(incident)]
+
+
+def _free(incident: Incident) -> bool:
+    """In service, or taken back by a person before this fault arose."""
+    if incident.node is None:
+        return False
+    row = incident.node.lifecycle
+    if row.state in (NodeState.IN_SERVICE, NodeState.SUSPECT):
+        return True
+    return bool(row.state == NodeState.RELEASED and incident.detected_at > row.since)
+
+
+def _fresh(cluster: Cluster, incidents: Sequence[Incident], now: datetime) -> list[Workflow]:
+    repeated = _recurring(incidents, now)
+    planned = set(
+        Workflow.objects.filter(
+            node_id__in=[incident.node_id for incident in incidents], state=WorkflowState.PLANNED
+        ).values_list("node_id", flat=True)
+    )
+    rows: dict[int, Workflow] = {}
+    for incident in incidents:
+        node = incident.node
+        if node is None:
+            continue
+        mode = effective_mode(cluster.mode, node.pool.mode if node.pool else None)
+        if node.pk in rows or (mode == Mode.OBSERVE and node.pk in planned):
+            continue
+        chosen = plan_for(incident.action_class, node.pool.kind if node.pool else "bare_metal")
+        if not chosen.playbook:
+            continue
+        if (node.pk, incident.cause) in repeated:
+            chosen = Plan("repair", PLAYBOOKS["repair"])
+        rows[node.pk] = _row(incident, node, chosen, mode, now)
+    return list(rows.values())
+
+
+def _row(incident: Incident, node: Node, chosen: Plan, mode: Mode, now: datetime) -> Workflow:
+    asking = mode == Mode.AUTOMATE
+    waits = mode == Mode.RECOMMEND
+    return Workflow(
+        cluster_id=incident.cluster_id,
+        node=node,
+        incident=incident,
+        playbook=chosen.playbook,
+        plan=chosen.as_json(),
+        state=FIRST_STATE[mode],
+        node_uid=node.uid,
+        created_at=now,
+        blocked_code=grants.ASKING if asking else "approval" if waits else "",
+        blocked_text="Asks for its share of the cap hold."
+        if asking
+        else "Waits for a person's approval."
+        if waits
+        else "",
+        blocked_since=now if asking or waits else None,
+        blocked_until=now + timedelta(seconds=15) if asking else None,
+    )
+
+
+def _recurring(incidents: Sequence[Incident], now: datetime) -> set[tuple[int, str]]:
+    """(node, cause) pairs whose remediation succeeded RECURRING times in the window: it does not last."""
+    counts: dict[tuple[int, str], int] = {}
+    done = Workflow.objects.filter(
+        node_id__in=[incident.node_id for incident in incidents],
+        state=WorkflowState.SUCCEEDED,
+        ended_at__gte=now - RECURRING_WINDOW,
+    ).values_list("node_id", "incident__cause")
+    for key in done:
+        counts[key] = counts.get(key, 0) + 1
+    return {key for key, count in counts.items() if count >= RECURRING}
+
+
+def _create(rows: list[Workflow]) -> list[Workflow]:
+    """All at once; if somebody made one meanwhile, one by one and without those."""
+    try:
+        with transaction.atomic():
+            return Workflow.objects.bulk_create(rows)
+    except IntegrityError:
+        made = []
+        for row in rows:
+            try:
+                with transaction.atomic():
+                    row.save(force_insert=True)
+                made.append(row)
+            except IntegrityError:
+                continue
+        return made
+
+
+def _entry(workflow: Workflow, by: str) -> audit.Entry:
+    detail = {
+        "incident": workflow.incident_id,
+        "playbook": workflow.playbook,
+        "state": workflow.state,
+        "verbs": [item["verb"] for item in workflow.plan],
+    }
+    return audit.Entry(
+        actor=by, action="workflow.plan", object=f"workflow:{workflow.pk}", node=workflow.node.name, detail=detail
+    )
+
+
+def replan(cluster_id: int, clock: Clock, by: str) -> list[int]:
+    """Plan for every open incident that has nothing under way: after a raised mode, and as the tick's safety net."""
+    with transaction.atomic():
+        ids = Incident.objects.filter(cluster_id=cluster_id, state=Incident.OPEN).values_list("pk", flat=True)
+        return plan(cluster_id, list(ids), clock, by)

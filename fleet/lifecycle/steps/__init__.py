@@ -1,0 +1,24 @@
+"""One module per verb: observe, decide, write the intent, act, record.
+
+Decides which function runs a verb. A step never sleeps and never holds a transaction open over a call to the outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fleet.lifecycle import playbooks
+from fleet.lifecycle.context import Context
+from fleet.lifecycle.outcomes import Outcome
+from fleet.lifecycle.steps import drain, give_back, hold, reboot, repair, soak, validate
+
+RUN: dict[str, Callable[[Context], Outcome]] = {
+    playbooks.HOLD: hold.run,
+    playbooks.DRAIN: drain.run,
+    playbooks.REBOOT: reboot.run,
+    playbooks.WAIT_REPAIR: repair.run,
+    playbooks.VALIDATE: validate.run,
+    playbooks.SOAK: soak.run,
+    playbooks.RETURN: give_back.run,
+    playbooks.RELEASE: give_back.run_release,
+}

@@ -1,0 +1,64 @@
+"""Return to service, or release: take our hold away, and uncordon only what we cordoned.
+
+Decides who uncordons: the last owner to leave. A cordon that was there before ours stays. Refuses to touch a node on
+which our hold no longer stands: a person was faster.
+"""
+
+from __future__ import annotations
+
+from fleet.lifecycle import intents
+from fleet.lifecycle.context import Context
+from fleet.lifecycle.machine import NodeState
+from fleet.lifecycle.models import Step
+from fleet.lifecycle.outcomes import Ended, Outcome, Wait
+from fleet.lifecycle.playbooks import HOLD
+from fleet.lifecycle.steps.identity import fresh_node, ours
+from fleet.lifecycle.steps.moves import move
+from fleet.ports.errors import Conflict, NotFound
+
+
+def run(ctx: Context) -> Outcome:
+    left = _leave(ctx)
+    if left is not None:
+        return left
+    move(ctx, NodeState.IN_SERVICE, "Validated, soaked, returned.")
+    return Ended("succeeded", "Returned to service.")
+
+
+def run_release(ctx: Context) -> Outcome:
+    """The end of a cancelled workflow: our hold goes, the node is left to the person who decided so."""
+    left = _leave(ctx)
+    if left is not None:
+        return left
+    if ctx.lifecycle.state not in (NodeState.IN_SERVICE, NodeState.RELEASED, NodeState.RETIRED, NodeState.UNMANAGED):
+        move(ctx, NodeState.RELEASED, ctx.workflow.outcome or "Released.")
+    return Ended("cancelled", ctx.workflow.outcome or "Released.")
+
+
+def _leave(ctx: Context) -> Outcome | None:
+    """Remove our hold; None when it is off."""
+    try:
+        node = fresh_node(ctx)
+    except NotFound:
+        return None
+    if not ours(ctx, node):
+        return None
+    keep = _foreign(ctx)
+    intent = intents.begin(ctx.workflow, ctx.step, "release", node.name, ctx.now, before={"uncordon": not keep})
+    try:
+        ctx.ports.actor.release(
+            node.name, ctx.workflow.hold_value, node.resource_version, uncordon=not keep and node.unschedulable
+        )
+    except Conflict as error:
+        intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
+        return Wait(0, "The node changed while it was being released; reading it again.")
+    intents.resolve(
+        intent, intents.DONE, "Our hold is off; another owner keeps the cordon." if keep else "Uncordoned.", ctx.now
+    )
+    return None
+
+
+def _foreign(ctx: Context) -> bool:
+    """Was the node cordoned by somebody else when we put our hold upon it?"""
+    memos = Step.objects.filter(workflow=ctx.workflow, verb=HOLD).values_list("memo", flat=True)
+    return any(memo.get("foreign") for memo in memos)

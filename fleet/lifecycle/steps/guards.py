@@ -1,0 +1,41 @@
+"""The last look before a disruptive act.
+
+Decides anew, on fresh reads, everything that was granted earlier: hold still ours, incident still open, claim still
+held, cap not lowered below what is in flight, kill switch off. Refuses on any doubt.
+"""
+
+from __future__ import annotations
+
+from fleet.health.models import Incident
+from fleet.lifecycle.context import Context
+from fleet.lifecycle.grants import REASK
+from fleet.lifecycle.machine import OUT_STATES
+from fleet.lifecycle.outcomes import Blocked, Ended, Outcome
+from fleet.lifecycle.steps import taken_back
+from fleet.policy import selectors as policy
+from fleet.policy.rules import IN_FLIGHT, decide
+from fleet.ports.cluster import NodeSeen
+
+
+def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
+    """None when the act may go on."""
+    gone = taken_back.check(ctx, node)
+    if gone is not None:
+        return gone
+    if ctx.incident is not None and not Incident.objects.filter(pk=ctx.incident.pk, state=Incident.OPEN).exists():
+        return Ended("cancelled", "The incident was closed meanwhile.")
+    switch = policy.stopped()
+    if switch is not None:
+        return Blocked(
+            "stopped", f"All new disruption was stopped by {switch.by}: {switch.reason}", REASK.total_seconds()
+        )
+    if not policy.in_flight_claim(ctx.workflow.pk):
+        return Blocked("asking", "Asks for its share of the in-flight cap.", 1)
+    fleet = policy.read_fleet(ctx.now, OUT_STATES)
+    place = fleet.places.get(ctx.workflow.node_id)
+    if place is None:
+        return Blocked("unmanaged", "The node is not in the managed set any more.", 60)
+    decision = decide(IN_FLIGHT, place, policy.caps_of(ctx.workflow.cluster_id), fleet.tally, ctx.now)
+    if not decision.allowed:
+        return Blocked(decision.code, decision.text, 30, decision.until)
+    return None

@@ -1,0 +1,49 @@
+"""Hold: keep the node from new work by one patch.
+
+Decides that cordon and owner are written together, on the version of the node that was just read. Running work is left
+alone. Refuses to take over another installation's hold: ours stands only where nobody else's annotation does.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from fleet.lifecycle import intents
+from fleet.lifecycle.context import Context
+from fleet.lifecycle.machine import NodeState
+from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
+from fleet.lifecycle.steps.identity import fresh_node, ours
+from fleet.lifecycle.steps.moves import move
+from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest
+from fleet.ports.errors import Conflict
+
+
+def run(ctx: Context) -> Outcome:
+    node = fresh_node(ctx)
+    if ours(ctx, node) and node.unschedulable:
+        return _held(ctx)
+    there = node.annotations.get(HOLD_ANNOTATION, "")
+    if there and there != ctx.workflow.hold_value:
+        return Blocked("foreign_hold", f"Another hold stands on the node: {there}.", 60)
+    if "foreign" not in ctx.step.memo:
+        ctx.remember(foreign=node.unschedulable)
+    op_id = uuid.uuid4()
+    value = f"{ctx.workflow.incident_id or 'person'}/{op_id}"
+    intent = intents.begin(
+        ctx.workflow, ctx.step, "hold", node.name, ctx.now, op_id=op_id, changes={"hold_value": value}
+    )
+    ctx.workflow.hold_value = value
+    try:
+        ctx.ports.actor.hold(HoldRequest(node.name, value, node.resource_version))
+    except Conflict as error:
+        intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
+        return Wait(0, "The node changed while it was being held; reading it again.")
+    intents.resolve(intent, intents.DONE, "Held.", ctx.now)
+    return _held(ctx)
+
+
+def _held(ctx: Context) -> Outcome:
+    if ctx.lifecycle.state in (NodeState.IN_SERVICE, NodeState.SUSPECT, NodeState.RELEASED):
+        move(ctx, NodeState.HELD, ctx.incident.title if ctx.incident else "Held by a person.")
+    foreign = bool(ctx.step.memo.get("foreign"))
+    return Done("Held; it was cordoned by somebody else already." if foreign else "Held: takes no new work.")

@@ -1,0 +1,32 @@
+"""A person (or another controller) took the node back while we worked on it.
+
+Decides that a missing annotation, or an annotation of ours on a schedulable node (what `kubectl uncordon` leaves), is
+an answer to be respected: our mark goes, nothing else is touched, the workflow ends. Refuses to cordon again.
+"""
+
+from __future__ import annotations
+
+from fleet.lifecycle import intents
+from fleet.lifecycle.context import Context
+from fleet.lifecycle.machine import NodeState
+from fleet.lifecycle.outcomes import Ended, Outcome, Wait
+from fleet.lifecycle.steps.identity import ours
+from fleet.lifecycle.steps.moves import move
+from fleet.ports.cluster import NodeSeen
+from fleet.ports.errors import Conflict
+
+
+def check(ctx: Context, node: NodeSeen) -> Outcome | None:
+    """None while our hold stands and keeps the node from new work."""
+    if ours(ctx, node) and node.unschedulable:
+        return None
+    if ours(ctx, node):
+        intent = intents.begin(ctx.workflow, ctx.step, "release", node.name, ctx.now, before={"uncordon": False})
+        try:
+            ctx.ports.actor.release(node.name, ctx.workflow.hold_value, node.resource_version, uncordon=False)
+        except Conflict as error:
+            intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
+            return Wait(0, "The node changed while our mark was being removed; reading it again.")
+        intents.resolve(intent, intents.DONE, "Our mark is off.", ctx.now)
+    move(ctx, NodeState.RELEASED, "A person or another controller took the node back.")
+    return Ended("cancelled", "A person or another controller took the node back; we leave it alone.")

@@ -1,0 +1,35 @@
+"""`manage.py why NODE`: why it is held, or why nothing happens."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from fleet.ports.clock import SYSTEM_CLOCK
+from fleet.readmodels.why import NoSuchNode, why
+
+
+class Command(BaseCommand):
+    help = "Say why a node is held, or why nothing happens."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("node")
+        parser.add_argument("--cluster", default="")
+        parser.add_argument("--json", action="store_true", help="print the whole answer as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            answer = why(options["cluster"], options["node"], SYSTEM_CLOCK.now())
+        except NoSuchNode as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps(answer))
+            return
+        self.stdout.write(f"{answer['node']}: {answer['state']}, {answer['verdict']}. {answer['text']}")
+        blocked = answer["blocked"]
+        if blocked:
+            self.stdout.write(f"  blocked: {blocked['reason']}, until {blocked['until'] or 'a person acts'}")

@@ -1,0 +1,118 @@
+"""Why is this node held, or why does nothing happen?
+
+Decides the one answer that the command, the API and the node page share. Reads only; the contract of its keys is fixed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from fleet.health.models import Incident
+from fleet.inventory.models import Node
+from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
+from fleet.lifecycle.models import Step, Workflow
+
+
+class NoSuchNode(Exception):
+    """No node, or more than one, has that name."""
+
+
+def find(cluster: str, name: str) -> Node:
+    """The node of that name; `cluster` may be empty where the name is unique."""
+    rows = Node.objects.select_related("cluster", "pool", "lifecycle", "verdict_row").filter(name=name)
+    if cluster:
+        rows = rows.filter(cluster__name=cluster)
+    found = list(rows[:2])
+    if not found:
+        raise NoSuchNode(f"There is no node {name}{f' in {cluster}' if cluster else ''}.")
+    if len(found) > 1:
+        raise NoSuchNode(f"More than one cluster has a node {name}: say which.")
+    return found[0]
+
+
+def why(cluster: str, name: str, now: datetime) -> dict[str, Any]:
+    """Keys: node, cluster, state, verdict, since, incident, workflow, step, blocked, would, text. Raises NoSuchNode."""
+    node = find(cluster, name)
+    workflow = (
+        Workflow.objects.select_related("incident")
+        .filter(node=node, state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
+        .order_by("-pk")
+        .first()
+    )
+    incident = (
+        workflow.incident
+        if workflow and workflow.incident
+        else Incident.objects.filter(node=node, state=Incident.OPEN).order_by("pk").first()
+    )
+    verdict = getattr(node, "verdict_row", None)
+    lifecycle = getattr(node, "lifecycle", None)
+    planned = workflow is not None and workflow.state == WorkflowState.PLANNED
+    return {
+        "node": node.name,
+        "cluster": node.cluster.name,
+        "state": lifecycle.state if lifecycle else "unmanaged",
+        "verdict": verdict.verdict if verdict else "unknown",
+        "reason": verdict.reason if verdict else "",
+        "since": _iso(lifecycle.since if lifecycle else None),
+        "incident": _incident(incident),
+        "workflow": None
+        if workflow is None
+        else {"id": workflow.pk, "state": workflow.state, "attempt": workflow.attempt},
+        "step": None if workflow is None or planned else _step(workflow),
+        "blocked": _blocked(workflow, now),
+        "would": [item["verb"] for item in workflow.plan] if workflow is not None and planned else [],
+        "text": sentence(node, workflow, incident),
+    }
+
+
+def _iso(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None
+
+
+def _incident(incident: Incident | None) -> dict[str, Any] | None:
+    if incident is None:
+        return None
+    return {
+        "id": incident.pk,
+        "cause": incident.cause,
+        "title": incident.title,
+        "detected_at": _iso(incident.detected_at),
+        "first_bad_at": _iso(incident.first_bad_at),
+    }
+
+
+def _step(workflow: Workflow) -> dict[str, Any]:
+    text = (
+        Step.objects.filter(workflow=workflow, index=workflow.step, attempt=workflow.attempt)
+        .values_list("text", flat=True)
+        .first()
+    )
+    return {"verb": workflow.verb, "index": workflow.step, "of": len(workflow.plan), "text": text or ""}
+
+
+def _blocked(workflow: Workflow | None, now: datetime) -> dict[str, Any] | None:
+    """What keeps it waiting; `until` is when that is looked at again at the latest, never in the past."""
+    if workflow is None or not workflow.blocked_code or workflow.state == WorkflowState.PLANNED:
+        return None
+    until = workflow.blocked_until
+    return {
+        "reason": workflow.blocked_code,
+        "text": workflow.blocked_text,
+        "since": _iso(workflow.blocked_since),
+        "until": _iso(max(until, now) if until else None),
+    }
+
+
+def sentence(node: Node, workflow: Workflow | None, incident: Incident | None) -> str:
+    """One sentence for a person."""
+    if workflow is None:
+        if incident is not None:
+            return f"{incident.title}; nothing is planned for it."
+        return "Nothing is wrong and nothing is under way."
+    cause = f" because {incident.title}" if incident else ""
+    if workflow.state == WorkflowState.PLANNED:
+        verbs = ", ".join(item["verb"] for item in workflow.plan)
+        return f"Observe mode: would {verbs}{cause}."
+    waits = f" Waits: {workflow.blocked_text}" if workflow.blocked_code else ""
+    return f"{workflow.label} is at {workflow.verb}{cause}.{waits}"

@@ -1,0 +1,166 @@
+"""From a cluster's row to the ports that speak to it. The only module that names adapters.
+
+Decides which adapter serves which cluster and caches one set of clients per process and configuration. Imports adapters
+lazily: `kubernetes` alone costs half a second. Refuses to log or keep a credential beyond the client that needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from fleet.inventory.models import Bmc, Cluster
+from fleet.lifecycle.context import Ports, Timing
+from fleet.ports.cluster import ClusterActor, ClusterReader
+from fleet.ports.errors import PermanentError
+from fleet.ports.power import BmcTarget, PowerPort
+
+LEASE_SECONDS, LEASE_RENEW = 60, 10.0
+_ports: dict[tuple[Any, ...], Ports] = {}
+_lock = threading.Lock()
+
+
+def installation_id() -> str:
+    """Who we are towards a managed cluster: made once, kept in the data folder. A restored copy elsewhere shares it."""
+    path: Path = settings.INSTALLATION_ID_FILE
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = f"muster-{secrets.token_hex(8)}"
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+                out.write(fresh)
+        except FileExistsError:
+            return path.read_text(encoding="utf-8").strip()
+        return fresh
+
+
+def reader(cluster: Cluster) -> ClusterReader:
+    """A reading client of the cluster. PermanentError when its kubeconfig cannot be used."""
+    from fleet.adapters import kubernetes
+
+    return kubernetes.reader(
+        None if cluster.in_cluster else cluster.kubeconfig,
+        cluster.context or None,
+        allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
+        node_selector=cluster.selector,
+    )
+
+
+def actor(cluster: Cluster) -> ClusterActor:
+    """An acting client: a separate credential, and none at all where none was given."""
+    from fleet.adapters import kubernetes
+
+    if not cluster.act_kubeconfig and not cluster.in_cluster:
+        raise PermanentError(
+            "No acting credential is set: manage.py cluster add … --act-kubeconfig FILE.", code="no_credential"
+        )
+    return kubernetes.actor(
+        cluster.act_kubeconfig or None,
+        None if cluster.act_kubeconfig else cluster.context or None,
+        allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
+    )
+
+
+def power() -> PowerPort:
+    from fleet.adapters import redfish
+
+    return redfish.power()
+
+
+def bmc_target(row: Bmc) -> BmcTarget:
+    """The row with its credential resolved from `env:NAME` or `file:PATH` (`user:password`)."""
+    user, password = _credential(row.credential_ref)
+    secure = urlsplit(row.address).scheme == "https"
+    verify: bool | str = row.ca if row.ca and row.ca != "insecure" else secure and row.ca != "insecure"
+    return BmcTarget(
+        bmc_id=row.pk,
+        node=row.node.name,
+        address=row.address,
+        username=user,
+        password=password,
+        verify=verify,
+        pinned_uuid=row.pinned_uuid,
+        pinned_serial=row.pinned_serial,
+    )
+
+
+def _credential(reference: str) -> tuple[str, str]:
+    kind, _, place = reference.partition(":")
+    try:
+        raw = (
+            os.environ[place]
+            if kind == "env"
+            else Path(place).read_text(encoding="utf-8").strip()
+            if kind == "file"
+            else ""
+        )
+    except (KeyError, OSError):
+        raw = ""
+    user, colon, password = raw.partition(":")
+    if not colon:
+        raise PermanentError(
+            f"The BMC credential {reference or '(none)'} cannot be read as user:password.", code="bmc_credential"
+        )
+    return user, password
+
+
+class _Lease:
+    """Do we hold the Lease that lets this installation act? Asked often, renewed every ten seconds."""
+
+    def __init__(self, acting: ClusterActor, installation: str) -> None:
+        self._acting, self._installation = acting, installation
+        self._until = 0.0
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if now < self._until:
+            return True
+        if not self._acting.claim_lease(self._installation, LEASE_SECONDS):
+            return False
+        self._until = now + LEASE_RENEW
+        return True
+
+
+def ports_of(cluster: Cluster) -> Ports:
+    """The engine's ports for one cluster, cached per process until the cluster's configuration changes."""
+    key = (
+        cluster.pk,
+        cluster.kubeconfig,
+        cluster.act_kubeconfig,
+        cluster.context,
+        cluster.in_cluster,
+        cluster.selector,
+    )
+    with _lock:
+        found = _ports.get(key)
+        if found is None:
+            acting = actor(cluster)
+            found = Ports(
+                reader=reader(cluster),
+                actor=acting,
+                power=power(),
+                target=bmc_target,
+                lease=_Lease(acting, installation_id()),
+                validation_image=settings.VALIDATION_IMAGE,
+                validation_namespace=settings.VALIDATION_NAMESPACE,
+            )
+            _ports[key] = found
+        return found
+
+
+def timing() -> Timing:
+    return Timing(
+        soak=settings.SOAK_SECONDS,
+        reboot_timeout=settings.REBOOT_TIMEOUT,
+        reboot_observe=settings.REBOOT_OBSERVE_SECONDS,
+        drain_margin=settings.DRAIN_MARGIN_SECONDS,
+    )

@@ -1,0 +1,57 @@
+"""The tasks of the lifecycle engine.
+
+Decides nothing. Every one is idempotent: a message delivered twice, late or never changes nothing but latency.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from celery import shared_task
+from django.db import close_old_connections
+
+from fleet import wiring
+from fleet.bus.models import Outbox
+from fleet.inventory.models import Cluster, Mode
+from fleet.lifecycle import engine, grants, planner, services
+from fleet.lifecycle.machine import WorkflowState
+from fleet.lifecycle.models import Workflow
+from fleet.ports.clock import SYSTEM_CLOCK
+
+log = logging.getLogger(__name__)
+OUTBOX_KEPT = timedelta(hours=1)
+
+
+@shared_task(name="tasks.advance")
+def advance(workflow_id: int, version: int) -> None:
+    close_old_connections()
+    came = engine.advance(workflow_id, version, wiring.ports_of, SYSTEM_CLOCK, wiring.timing())
+    log.info("WF-%s v%s: %s", workflow_id, version, came)
+
+
+@shared_task(name="tasks.tick")
+def tick() -> None:
+    """Wake what is due, and answer those who ask for a claim and have not been answered."""
+    close_old_connections()
+    engine.claim_due(SYSTEM_CLOCK)
+    asking = Workflow.objects.filter(state=WorkflowState.BLOCKED, blocked_code=grants.ASKING)
+    for cluster_id in asking.values_list("cluster_id", flat=True).distinct():
+        grants.run(cluster_id, SYSTEM_CLOCK)
+
+
+@shared_task(name="tasks.sweep")
+def sweep() -> None:
+    """The slower safety net: caps asked anew, open incidents without a workflow planned, settled plans dropped."""
+    close_old_connections()
+    services.drop_settled_plans(SYSTEM_CLOCK.now())
+    for cluster in Cluster.objects.filter(removed_at=None):
+        planner.replan(cluster.pk, SYSTEM_CLOCK, "muster:sweep")
+        if cluster.mode != Mode.OBSERVE:
+            grants.run(cluster.pk, SYSTEM_CLOCK)
+
+
+@shared_task(name="tasks.retain")
+def retain() -> None:
+    close_old_connections()
+    Outbox.objects.filter(created_at__lt=SYSTEM_CLOCK.now() - OUTBOX_KEPT).delete()
