@@ -1,13 +1,37 @@
-"""The fleet page."""
+"""The fleet page: what needs me now, counts as filters, the map, its table twin, and the same rows as CSV.
+
+Decides from the address alone what is shown: filters, grouping, fill, sort and page. Refuses client-side filtering and
+state in the session.
+"""
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import render
-from django.urls import reverse
+from typing import Any
+from urllib.parse import quote, urlencode
 
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.shortcuts import render
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from dashboard import clock, overview
+from dashboard.hexmap import Group, Zone, hexes, racks
+from dashboard.nodelist import Line, actor, as_csv, next_act
+from dashboard.shell import totals_of
+from dashboard.words import MODE_WORD, STATE_ORDER, STATE_WORD, VERDICT_CLASS, VERDICT_ORDER, VERDICT_WORD
 from fleet.access.decorators import needs, public
 from fleet.access.rights import VIEW
+from fleet.access.selectors import visible_clusters
+from fleet.readmodels.fleet_map import Counts, Filters, NodeRow, count, grouped, ranked, rows
+from fleet.readmodels.totals import Totals
+
+GROUPS = {"rack": gettext_lazy("Rack"), "leaf": gettext_lazy("Leaf"), "pool": gettext_lazy("Pool")}
+FILLS = {"verdict": gettext_lazy("Verdict"), "state": gettext_lazy("State")}
+SORTS = ("verdict", "state", "since", "node")
+PAGE = 100
+ZOOM_OUT = 4000
+PARTS = {"top": "fleet/top.html", "table": "fleet/table.html"}
 
 
 @public
@@ -17,9 +41,217 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @needs(VIEW)
 def fleet(request: HttpRequest) -> HttpResponse:
-    return render(request, "fleet/page.html", {})
+    part = request.GET.get("part", "")
+    template = PARTS.get(part, "fleet/page.html")
+    return render(request, template, _context(request, part))
 
 
 @needs(VIEW)
 def export(request: HttpRequest) -> HttpResponse:
-    return HttpResponse(status=501)
+    filters = _filters(request.GET)
+    chosen = [row for row in _rows(request, filters) if filters.take(row)]
+    response = HttpResponse(as_csv(ranked(chosen, "node")), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="fleet.csv"'
+    return response
+
+
+def _filters(query: QueryDict) -> Filters:
+    return Filters(**{name: query.get(name, "")[:253] for name in Filters.NAMES})
+
+
+def _rows(request: HttpRequest, filters: Filters) -> list[NodeRow]:
+    visible = visible_clusters(request.user, VIEW)
+    if filters.cluster and visible is not None and filters.cluster not in visible:
+        raise Http404
+    return rows(visible, filters.cluster)
+
+
+class Links:
+    """Addresses of this page with one thing changed; the page number never survives a change."""
+
+    def __init__(self, query: QueryDict) -> None:
+        kept = (*Filters.NAMES, "group", "fill", "view", "sort")
+        self.now = {name: query[name] for name in kept if query.get(name)}
+
+    def __call__(self, **changes: str) -> str:
+        wanted = {name: value for name, value in {**self.now, **changes}.items() if value}
+        return f"?{urlencode(wanted)}" if wanted else "?"
+
+
+def _context(request: HttpRequest, part: str) -> dict[str, Any]:
+    query, now = request.GET, clock.now()
+    filters, links = _filters(query), Links(query)
+    found = totals_of(request)
+    nodes = _rows(request, filters)
+    chosen = [row for row in nodes if filters.take(row)] if filters.active() else nodes
+    counts = count(nodes, filters)
+    blocked = sum(row.workflow_state in ("blocked", "waiting") for row in nodes)
+    as_table = query.get("view") == "table"
+    context = {
+        "now": now,
+        "counts": counts,
+        "shown": len(chosen),
+        "filters": filters,
+        "chips": _chips(filters, links),
+        "as_table": as_table,
+        "link_map": links(view=""),
+        "link_table": links(view="table"),
+        "csv": f"{reverse('fleet_csv')}{links(group='', fill='', view='', sort='')}",
+        "src": f"{reverse('fleet')}{links()}{'&' if links() != '?' else ''}",
+        "clusters": found.clusters,
+    }
+    if part != "table":
+        context |= {
+            "said": overview.sentence(counts, found, blocked, now),
+            "strip": overview.strip(nodes, counts, found, now),
+            "verdict_counts": _verdict_counts(counts, filters, links),
+            "state_counts": _state_counts(counts, filters, links),
+            "link_all": links(verdict="", state=""),
+        }
+        if not as_table:
+            context |= _map(chosen, query, filters, links, found)
+    if part != "top":
+        context |= _table(chosen, filters, query, links, as_table)
+    return context
+
+
+def _chips(filters: Filters, links: Links) -> list[tuple[str, str, str]]:
+    labels = {
+        "cluster": _("cluster"), "verdict": _("verdict"), "state": _("state"), "pool": _("pool"), "rack": _("rack"),
+        "leaf": _("leaf"), "q": _("name contains"),
+    }
+    words: dict[str, dict[str, Any]] = {"verdict": VERDICT_WORD, "state": STATE_WORD}
+    return [
+        (labels[name], str(words.get(name, {}).get(value, value)), links(**{name: ""})) for name, value in filters.active()
+    ]
+
+
+def _verdict_counts(counts: Counts, filters: Filters, links: Links) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": VERDICT_CLASS[verdict], "word": VERDICT_WORD[verdict], "n": counts.verdicts[verdict],
+            "here": filters.verdict == verdict, "href": links(verdict="" if filters.verdict == verdict else verdict),
+        }
+        for verdict in VERDICT_ORDER
+    ]
+
+
+def _state_counts(counts: Counts, filters: Filters, links: Links) -> list[dict[str, Any]]:
+    shown = [("held", counts.held)] + [
+        (state, counts.states[state]) for state in STATE_ORDER if state != "held" and counts.states[state]
+    ]
+    shown.sort(key=lambda pair: pair[0] != "in_service")
+    return [
+        {
+            "word": STATE_WORD[state], "n": number, "here": filters.state == state,
+            "href": links(state="" if filters.state == state else state),
+        }
+        for state, number in shown
+    ]
+
+
+def _node_links(many_clusters: bool) -> Any:
+    """The address of a node's page without asking the resolver once per node."""
+    try:
+        before, after = reverse("node", args=["NODE"]).split("NODE")
+    except NoReverseMatch:
+        return lambda row: f"{reverse('fleet')}?q={quote(row.name)}"
+    if many_clusters:
+        return lambda row: f"{before}{quote(row.name)}{after}?cluster={quote(row.cluster)}"
+    return lambda row: f"{before}{quote(row.name)}{after}"
+
+
+def _map(
+    chosen: list[NodeRow], query: QueryDict, filters: Filters, links: Links, found: Totals
+) -> dict[str, Any]:
+    group = query.get("group", "rack") if query.get("group") in GROUPS else "rack"
+    fill = query.get("fill", "verdict") if query.get("fill") in FILLS else "verdict"
+    many = len(found.clusters) > 1
+    far = len(chosen) > ZOOM_OUT
+    context: dict[str, Any] = {
+        "far": far,
+        "groups": [(links(group="" if key == "rack" else key), word, key == group) for key, word in GROUPS.items()],
+        "fills": [(links(fill="" if key == "verdict" else key), word, key == fill) for key, word in FILLS.items()],
+        "fill": fill,
+    }
+    if far:
+        context["drawing"] = racks(_zones(chosen, group, links, found))
+    elif chosen:
+        context["drawing"] = hexes(
+            _groups(chosen, group, many, links, found), fill, _node_links(many),
+            {"rack": _("Nodes by rack"), "leaf": _("Nodes by leaf"), "pool": _("Nodes by pool")}[group],
+        )
+    return context
+
+
+def _groups(chosen: list[NodeRow], group: str, many: bool, links: Links, found: Totals) -> list[Group]:
+    made = []
+    for cluster, key, nodes in grouped(chosen, group, many):
+        bare = key or _("none named")
+        title = f"{cluster} {bare}" if cluster else bare
+        used = sum(row.in_flight for row in nodes)
+        limit = min(
+            (
+                allowed for cap in found.caps
+                if cap.kind == "in_flight" and cap.scope == group and (allowed := cap.limit(len(nodes))) is not None
+            ),
+            default=None,
+        )
+        note = ""
+        if used:
+            note = _("%(used)s of %(limit)s out") % {"used": used, "limit": limit} if limit else _("%(used)s out") % {"used": used}
+        changes = {group: key, **({"cluster": cluster} if cluster else {})}
+        made.append(Group(
+            title, f"{GROUPS[group]} {title}", links(**changes), nodes, note, limit is not None and used >= limit,
+        ))
+    return made
+
+
+def _zones(chosen: list[NodeRow], group: str, links: Links, found: Totals) -> list[Zone]:
+    modes = {line.name: str(MODE_WORD.get(line.mode, line.mode)).lower() for line in found.clusters}
+    inner = "leaf" if group == "leaf" else "rack"
+    zones: dict[tuple[str, str], list[NodeRow]] = {}
+    for row in chosen:
+        zones.setdefault((row.cluster, row.pool if group == "pool" else ""), []).append(row)
+    made = []
+    for (cluster, pool), nodes in sorted(zones.items()):
+        within = {"cluster": cluster, **({"pool": pool} if pool else {})}
+        title = f"{cluster} · {pool}" if pool else cluster
+        groups = [
+            Group(key, f"{cluster} {key}", links(**{**within, inner: key}), some)
+            for _cluster, key, some in grouped(nodes, inner, many_clusters=True)
+        ]
+        made.append(Zone(title, links(**within), modes.get(cluster, ""), groups))
+    return made
+
+
+def _table(
+    chosen: list[NodeRow], filters: Filters, query: QueryDict, links: Links, as_table: bool
+) -> dict[str, Any]:
+    sort = query.get("sort", "verdict") if query.get("sort") in SORTS else "verdict"
+    everything = as_table or any(name != "cluster" for name, _value in filters.active())
+    listed = ranked(chosen if everything else [row for row in chosen if not row.plain], sort)
+    page = max(1, int(query["page"])) if query.get("page", "").isdigit() and len(query["page"]) < 7 else 1
+    pages = max(1, -(-len(listed) // PAGE))
+    page = min(page, pages)
+    start = (page - 1) * PAGE
+    many = len({row.cluster for row in listed}) > 1
+    link = _node_links(many)
+    try:
+        before, after = reverse("workflow", args=[0]).split("0")
+    except NoReverseMatch:
+        before = after = ""
+    lines = [
+        Line(row, link(row), next_act(row), actor(row), f"{before}{row.workflow}{after}" if before and row.workflow else "")
+        for row in listed[start : start + PAGE]
+    ]
+    again = links(sort="" if sort == "verdict" else sort)
+    joint = "&" if again != "?" else ""
+    return {
+        "lines": lines, "everything": everything, "listed": len(listed), "first": start + 1 if listed else 0,
+        "last": start + len(lines), "many": many, "sort": sort,
+        "sorts": {name: links(sort="" if name == "verdict" else name) for name in SORTS},
+        "previous": f"{again}{joint}page={page - 1}" if page > 1 else "",
+        "following": f"{again}{joint}page={page + 1}" if page < pages else "",
+        "page": page,
+    }

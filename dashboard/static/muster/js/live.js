@@ -1,7 +1,9 @@
 // Keeps the page true: hears hints, fetches the fragments that care, shows whether the stream is there.
 //
 //   <div data-live="workflow:12 node:gpu-r01-01" data-src="/workflows/12/?part=steps">   changes in place
-//   <div data-live="incident" data-live-mode="ask" data-src="...">                       "3 changes, show"
+//   <div data-live="incident" data-live-mode="ask" data-src="...">                       only "3 changes, show"
+//   <div data-live="node" data-live-mode="rows" data-src="...">      rows (tr[data-key]) change in place, but none comes,
+//                                                                    goes or moves before "3 changes, show" is pressed
 //     <button class="fresh" data-fresh hidden data-one="1 change, show" data-many="%n changes, show">
 //
 // A topic without `:ref` cares for every ref. `node:NAME` matches any hint that names the node. The button may stand
@@ -9,7 +11,7 @@
 
 import { toast } from "./frame.js";
 import { Stream } from "./stream.js";
-import { swap } from "./swap.js";
+import { patchRows, swap } from "./swap.js";
 
 const SPACING_MS = 400;
 const POLL_MS = 10000;
@@ -30,36 +32,41 @@ function cares(element, hint) {
   });
 }
 
-async function read(element) {
+async function read(element, pressed) {
   const entry = waiting.get(element);
   entry.busy = true;
   entry.again = false;
+  const started = performance.now();
   try {
     const answer = await fetch(element.dataset.src, {
       headers: { "X-Requested-With": "fetch" }, cache: "no-store", redirect: "manual",
     });
-    if (answer.ok) {
-      swap(element, await answer.text());
-      element.dataset.liveMissed = "";
-      entry.changes.clear();
-      button(element, 0);
-    } else if (answer.status === 401 || answer.type === "opaqueredirect") {
-      location.reload();
-    }
+    if (answer.ok) bring(element, await answer.text(), pressed);
+    else if (answer.status === 401 || answer.type === "opaqueredirect") location.reload();
   } catch {
     // The connection mark already says so; the next hint or poll tries again.
   }
   setTimeout(() => {
     entry.busy = false;
-    if (entry.again) read(element);
-  }, SPACING_MS);
+    if (entry.again) read(element, false);
+  }, Math.max(SPACING_MS, 4 * (performance.now() - started)));
 }
 
-function ask(element) {
+function bring(element, html, pressed) {
+  waiting.get(element).changes.clear();
+  if (element.dataset.liveMode === "rows" && !pressed) {
+    button(element, patchRows(element, html));
+    return;
+  }
+  swap(element, html);
+  button(element, 0);
+}
+
+function ask(element, pressed = false) {
   if (!waiting.has(element)) waiting.set(element, { busy: false, again: false, changes: new Set() });
   const entry = waiting.get(element);
-  if (entry.busy) entry.again = true;
-  else read(element);
+  if (entry.busy && !pressed) entry.again = true;
+  else read(element, pressed);
 }
 
 function button(element, count) {
@@ -69,7 +76,7 @@ function button(element, count) {
   if (count) found.textContent = count === 1 ? found.dataset.one : found.dataset.many.replace("%n", count);
   if (!found.dataset.liveBound) {
     found.dataset.liveBound = "1";
-    found.addEventListener("click", () => ask(element));
+    found.addEventListener("click", () => ask(element, true));
   }
 }
 

@@ -2,3 +2,4 @@
 import "./times.js";
 import "./frame.js";
 import "./live.js";
+import "./map.js";

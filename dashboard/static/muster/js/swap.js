@@ -44,3 +44,26 @@ export function swap(element, html) {
   children(element, parsed.content);
   element.dispatchEvent(new CustomEvent("muster:swapped", { bubbles: true }));
 }
+
+function keys(root) {
+  return [...root.querySelectorAll("tr[data-key]")].map((row) => row.dataset.key);
+}
+
+/** Brings new values into rows that are there already; returns how many rows came, went or moved, and leaves those. */
+export function patchRows(element, html) {
+  const parsed = document.createElement("template");
+  parsed.innerHTML = html;
+  const old = keys(element), fresh = keys(parsed.content);
+  const moved = fresh.filter((key, i) => old[i] !== key).length + old.filter((key) => !fresh.includes(key)).length;
+  if (!moved || !old.length) {
+    children(element, parsed.content);
+  } else {
+    const byKey = new Map([...parsed.content.querySelectorAll("tr[data-key]")].map((row) => [row.dataset.key, row]));
+    for (const row of element.querySelectorAll("tr[data-key]")) {
+      const next = byKey.get(row.dataset.key);
+      if (next) morph(row, next);
+    }
+  }
+  element.dispatchEvent(new CustomEvent("muster:swapped", { bubbles: true }));
+  return old.length ? moved : 0;
+}
