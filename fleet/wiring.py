@@ -44,14 +44,16 @@ def installation_id() -> str:
 
 
 def reader(cluster: Cluster) -> ClusterReader:
-    """A reading client of the cluster. PermanentError when its kubeconfig cannot be used."""
+    """A reading client of the cluster. PermanentError when its kubeconfig cannot be used.
+
+    It reads every node: which of them are managed is decided by `inventory.topology`, and the others count in caps.
+    """
     from fleet.adapters import kubernetes
 
     return kubernetes.reader(
         None if cluster.in_cluster else cluster.kubeconfig,
         cluster.context or None,
         allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
-        node_selector=cluster.selector,
     )
 
 
