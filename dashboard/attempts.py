@@ -24,7 +24,7 @@ def _key(name: str, address: str) -> str:
 def too_many(name: str, address: str) -> bool:
     key = _key(name, address)
     try:
-        count = int(connection().get(key) or 0)  # type: ignore[arg-type]
+        count = int(connection().get(key) or 0)
     except redis.RedisError:
         count = 0
     return max(count, int(cache.get(key, 0))) >= LIMIT

@@ -22,11 +22,12 @@ class ContentSecurityPolicy:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
         self.get_response = get_response
-        if iscoroutinefunction(get_response):
+        self.waits = iscoroutinefunction(get_response)
+        if self.waits:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if iscoroutinefunction(self):
+        if self.waits:
             return self._async(request)
         response = self.get_response(request)
         response["Content-Security-Policy"] = POLICY  # type: ignore[index]

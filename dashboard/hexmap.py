@@ -19,8 +19,17 @@ from dashboard.words import STATE_WORD, VERDICT_CLASS, VERDICT_LETTER, VERDICT_O
 from fleet.readmodels.fleet_map import NodeRow
 
 STATE_LETTERS = {
-    "suspect": "S?", "held": "He", "draining": "Dg", "drained": "Dd", "remediating": "Re", "validating": "Va",
-    "soaking": "So", "awaiting_repair": "Aw", "released": "Rl", "unmanaged": "Um", "retired": "Rt",
+    "suspect": "S?",
+    "held": "He",
+    "draining": "Dg",
+    "drained": "Dd",
+    "remediating": "Re",
+    "validating": "Va",
+    "soaking": "So",
+    "awaiting_repair": "Aw",
+    "released": "Rl",
+    "unmanaged": "Um",
+    "retired": "Rt",
 }
 DEFS = (
     '<svg class="vh" aria-hidden="true" focusable="false"><defs>'
@@ -72,7 +81,13 @@ def hexes(groups: Sequence[Group], fill: str, link: Link, label: str) -> SafeStr
 
 
 def _hex(
-    row: NodeRow, position: int, columns: int, fill: str, href: str, first: bool, words: tuple[dict[str, str], dict[str, str]]
+    row: NodeRow,
+    position: int,
+    columns: int,
+    fill: str,
+    href: str,
+    first: bool,
+    words: tuple[dict[str, str], dict[str, str]],
 ) -> str:
     line, column = divmod(position, columns)
     x, y = 15 + column * 28 + (14 if line % 2 else 0), 17 + line * 24.25
@@ -114,7 +129,8 @@ def _cell(position: int, columns: int) -> tuple[float, float]:
 
 def _dots(positions: Sequence[int], columns: int) -> str:
     return "".join(
-        f"M{x:g} {y - 3:g}l2.6 1.5v3l-2.6 1.5-2.6-1.5v-3z" for x, y in (_cell(position, columns) for position in positions)
+        f"M{x:g} {y - 3:g}l2.6 1.5v3l-2.6 1.5-2.6-1.5v-3z"
+        for x, y in (_cell(position, columns) for position in positions)
     )
 
 
@@ -141,9 +157,8 @@ def racks(zones: Sequence[Zone]) -> SafeString:
         for start in range(0, len(zone.racks), PER_ROW):
             part = zone.racks[start : start + PER_ROW]
             label = f"{zone.title}: {part[0].title} – {part[-1].title}"
-            out.append(
-                f'<svg viewBox="0 0 {PER_ROW * (width + 1.6):g} {height + 1:g}" role="group" aria-label="{escape(label)}">'
-            )
+            box = f"0 0 {PER_ROW * (width + 1.6):g} {height + 1:g}"
+            out.append(f'<svg viewBox="{box}" role="group" aria-label="{escape(label)}">')
             for index, rack in enumerate(part):
                 out.append(_rack(rack, index * (width + 1.6) + 1, columns, largest, first, words))
                 first = False
@@ -157,7 +172,8 @@ def _zone_header(zone: Zone, words: dict[str, str]) -> str:
     tally = Counter(row.verdict for rack in zone.racks for row in rack.nodes)
     nodes = sum(tally.values())
     size = ngettext("%(nodes)s nodes in %(racks)s rack", "%(nodes)s nodes in %(racks)s racks", len(zone.racks)) % {
-        "nodes": f"{nodes:,}", "racks": len(zone.racks),
+        "nodes": f"{nodes:,}",
+        "racks": len(zone.racks),
     }
     marks = "".join(
         f'<span class="badge b-{(kind := VERDICT_CLASS[verdict])}"><svg class="mk {kind}" aria-hidden="true">'
@@ -167,9 +183,9 @@ def _zone_header(zone: Zone, words: dict[str, str]) -> str:
     )
     mode = _("mode: %(mode)s") % {"mode": zone.mode} if zone.mode else ""
     return (
-        f'<section class="zone" aria-label="{escape(zone.title)}"><header><h2><a class="name" href="{escape(zone.href)}">'
-        f'{escape(zone.title)}</a></h2><span class="dim">{size}</span>{marks}<span class="end">{escape(mode)}</span>'
-        '</header><div class="rows">'
+        f'<section class="zone" aria-label="{escape(zone.title)}"><header>'
+        f'<h2><a class="name" href="{escape(zone.href)}">{escape(zone.title)}</a></h2>'
+        f'<span class="dim">{size}</span>{marks}<span class="end">{escape(mode)}</span></header><div class="rows">'
     )
 
 

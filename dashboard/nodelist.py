@@ -66,16 +66,42 @@ def cell(value: object) -> str:
 def as_csv(some: Iterable[NodeRow]) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([
-        "node", "cluster", "pool", "rack", "leaf", "verdict", "state", "held", "why", "since", "by", "next", "workflow",
-    ])
+    writer.writerow(
+        [
+            "node",
+            "cluster",
+            "pool",
+            "rack",
+            "leaf",
+            "verdict",
+            "state",
+            "held",
+            "why",
+            "since",
+            "by",
+            "next",
+            "workflow",
+        ]
+    )
     for row in some:
-        writer.writerow([
-            cell(value)
-            for value in (
-                row.name, row.cluster, row.pool, row.rack, row.leaf, row.verdict, row.state,
-                "yes" if row.held else "no", row.why, spans.iso(row.since) if row.since else "", actor(row),
-                next_act(row), row.workflow,
-            )
-        ])
+        writer.writerow(
+            [
+                cell(value)
+                for value in (
+                    row.name,
+                    row.cluster,
+                    row.pool,
+                    row.rack,
+                    row.leaf,
+                    row.verdict,
+                    row.state,
+                    "yes" if row.held else "no",
+                    row.why,
+                    spans.iso(row.since) if row.since else "",
+                    actor(row),
+                    next_act(row),
+                    row.workflow,
+                )
+            ]
+        )
     return out.getvalue()

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.urls import NoReverseMatch, reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -54,32 +54,42 @@ def sentence(counts: Counts, found: Totals, blocked: int, now: datetime) -> Safe
         )
     if not counts.nodes:
         return format_html("<b>{}</b>", _("No node is in view."))
-    sick = [
-        ngettext("%(n)s node is %(verdict)s", "%(n)s nodes are %(verdict)s", counts.verdicts[verdict])
-        % {"n": f"{counts.verdicts[verdict]:,}", "verdict": VERDICT_WORD[verdict]}
-        for verdict in ("unhealthy", "lost", "degraded", "unknown")
-        if counts.verdicts[verdict]
-    ]
-    parts = [(_join(sick),)] if sick else [(_("All %(n)s nodes are healthy") % {"n": f"{counts.nodes:,}"},)]
+    sick = _sick_words(counts)
     rest = []
     if counts.held:
         rest.append(ngettext("%(n)s takes no new work", "%(n)s take no new work", counts.held) % {"n": counts.held})
     if blocked:
         rest.append(ngettext("%(n)s workflow is blocked", "%(n)s workflows are blocked", blocked) % {"n": blocked})
     if found.tickets:
-        rest.append(ngettext("%(n)s ticket waits for people", "%(n)s tickets wait for people", found.tickets) % {"n": found.tickets})
+        rest.append(
+            ngettext("%(n)s ticket waits for people", "%(n)s tickets wait for people", found.tickets)
+            % {"n": found.tickets}
+        )
     silent = [line.name for line in found.clusters if line.observer_until is None or line.observer_until < now - SILENT]
-    tail = f": {_join(rest)}." if rest else "."
-    said = format_html("{}{}", format_html_join("", "<b>{}</b>", parts), tail)
+    said = format_html("<b>{}</b>", sick or _("All %(n)s nodes are healthy.") % {"n": f"{counts.nodes:,}"})
+    if rest:
+        said = format_html("{} {}.", said, _join(rest))
     if silent:
         said = format_html(
-            "{} <b>{}</b> {}", said,
+            "{} <b>{}</b> {}",
+            said,
             _("No observer watches %(names)s.") % {"names": ", ".join(silent)},
             _("What you see there is the last word, not today's."),
         )
     if not rest and not sick:
         return format_html("{} {}", said, _("Nothing needs you now."))
     return said
+
+
+def _sick_words(counts: Counts) -> str:
+    """`5 of 256 nodes are unhealthy, 1 lost, 8 unknown.`; "" when all are healthy."""
+    kinds = [kind for kind in ("unhealthy", "lost", "degraded", "unknown") if counts.verdicts[kind]]
+    if not kinds:
+        return ""
+    first, number = kinds[0], counts.verdicts[kinds[0]]
+    words = {"n": f"{number:,}", "all": f"{counts.nodes:,}", "verdict": VERDICT_WORD[first]}
+    head = ngettext("%(n)s of %(all)s nodes is %(verdict)s", "%(n)s of %(all)s nodes are %(verdict)s", number) % words
+    return _join([head, *(f"{counts.verdicts[kind]:,} {VERDICT_WORD[kind]}" for kind in kinds[1:])]) + "."
 
 
 def _join(parts: Sequence[str]) -> str:
@@ -105,11 +115,26 @@ def _sick(nodes: Sequence[NodeRow], counts: Counts, now: datetime) -> Item:
     worst = ranked([row for row in nodes if row.verdict in ("unhealthy", "lost")])
     fresh = max(worst, key=lambda row: row.verdict_since or now, default=None)
     if fresh is None:
-        return Item("inc", _("Unhealthy"), "0", _("of %(n)s nodes") % {"n": f"{counts.nodes:,}"}, _("No incident needs you"), address("incidents"), "", False)
+        return Item(
+            "inc",
+            _("Unhealthy"),
+            "0",
+            _("of %(n)s nodes") % {"n": f"{counts.nodes:,}"},
+            _("No incident needs you"),
+            address("incidents"),
+            "",
+            False,
+        )
     since = spans.age(fresh.verdict_since, now) if fresh.verdict_since else ""
     return Item(
-        "inc", _("Unhealthy"), str(bad), _("of %(n)s nodes") % {"n": f"{counts.nodes:,}"},
-        f"{fresh.name}: {_short(fresh.why)}", _node_link(fresh), _("newest, %(span)s ago") % {"span": since}, True,
+        "inc",
+        _("Unhealthy"),
+        str(bad),
+        _("of %(n)s nodes") % {"n": f"{counts.nodes:,}"},
+        f"{fresh.name}: {_short(fresh.why)}",
+        _node_link(fresh),
+        _("newest, %(span)s ago") % {"span": since},
+        True,
     )
 
 
@@ -119,7 +144,9 @@ def _blocked(nodes: Sequence[NodeRow], found: Totals, now: datetime) -> Item:
     planned = sum(row.workflow_state == PLANNED for row in nodes)
     if not stuck:
         rest = ngettext("%(n)s plan would run", "%(n)s plans would run", planned) % {"n": planned} if planned else ""
-        return Item("lock", _("Blocked"), "0", small, _("No guard keeps a workflow waiting"), address("workflows"), rest, False)
+        return Item(
+            "lock", _("Blocked"), "0", small, _("No guard keeps a workflow waiting"), address("workflows"), rest, False
+        )
     first = min(stuck, key=lambda row: (row.blocked_until is None, row.blocked_until or now))
     until = ""
     if first.blocked_until is not None and first.blocked_until > now:
@@ -141,16 +168,33 @@ def _held(nodes: Sequence[NodeRow], counts: Counts) -> Item:
     if others:
         states.append(ngettext("%(n)s by others", "%(n)s by others", others) % {"n": others})
     return Item(
-        "gang", _("Held"), str(counts.held), small, ", ".join(states[:3]) or _("Every node takes work"),
-        f"{reverse('fleet')}?state=held", "", False,
+        "gang",
+        _("Held"),
+        str(counts.held),
+        small,
+        ", ".join(states[:3]) or _("Every node takes work"),
+        f"{reverse('fleet')}?state=held",
+        "",
+        False,
     )
 
 
 def _tickets(found: Totals, now: datetime) -> Item:
     if not found.tickets:
-        return Item("ticket", _("Tickets"), "0", _("open"), _("No repair waits for people"), address("tickets"), "", False)
+        return Item(
+            "ticket", _("Tickets"), "0", _("open"), _("No repair waits for people"), address("tickets"), "", False
+        )
     oldest = _("oldest: %(span)s") % {"span": spans.age(found.oldest_ticket_at, now)} if found.oldest_ticket_at else ""
-    return Item("ticket", _("Tickets"), str(found.tickets), _("open"), _("Repairs wait for people"), address("tickets"), oldest, True)
+    return Item(
+        "ticket",
+        _("Tickets"),
+        str(found.tickets),
+        _("open"),
+        _("Repairs wait for people"),
+        address("tickets"),
+        oldest,
+        True,
+    )
 
 
 def _guards(counts: Counts, found: Totals) -> Item:
@@ -166,8 +210,14 @@ def _guards(counts: Counts, found: Totals) -> Item:
     small = _("of %(n)s nodes") % {"n": limit} if limit is not None else _("nodes, no cap set")
     text = _("All new disruption is stopped") if found.stopped_since else _("mode: %(mode)s") % {"mode": mode}
     return Item(
-        "policy", _("In flight"), str(counts.in_flight), small, text, address("workflows"),
-        "", found.stopped_since is not None,
+        "policy",
+        _("In flight"),
+        str(counts.in_flight),
+        small,
+        text,
+        address("workflows"),
+        "",
+        found.stopped_since is not None,
     )
 
 

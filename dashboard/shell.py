@@ -17,8 +17,8 @@ from django.utils.translation import gettext_lazy as _
 
 from dashboard import clock
 from dashboard.words import MODE_WORD
-from fleet.access.rights import VIEW
-from fleet.access.selectors import visible_clusters
+from fleet.access.rights import OPERATE, VIEW
+from fleet.access.selectors import may, visible_clusters
 from fleet.readmodels.totals import Totals, totals
 
 THEMES = ("auto", "light", "dark")
@@ -83,6 +83,8 @@ def _frame(request: HttpRequest) -> dict[str, Any]:
         "stopped": found.stopped_since is not None,
         "stopped_by": found.stopped_by,
         "stopped_since": found.stopped_since,
+        "stopped_reason": found.stopped_reason,
+        "may_stop": may(user, OPERATE),
         "name": name,
         "initials": "".join(part[0] for part in name.split()[:2]).upper(),
     }
@@ -90,12 +92,15 @@ def _frame(request: HttpRequest) -> dict[str, Any]:
 
 def _sections(path: str, found: Totals) -> list[Section]:
     """Only places that exist: a name without an address is left out."""
-    wanted = [
+    wanted: list[tuple[Promise, list[tuple[str, Promise, str, int | None]]]] = [
         (_("Watch"), [("fleet", _("Fleet"), "fleet", None), ("incidents", _("Incidents"), "inc", found.incidents)]),
-        (_("Act"), [
-            ("workflows", _("Workflows"), "flow", found.open_workflows),
-            ("tickets", _("Tickets"), "ticket", found.tickets),
-        ]),
+        (
+            _("Act"),
+            [
+                ("workflows", _("Workflows"), "flow", found.open_workflows),
+                ("tickets", _("Tickets"), "ticket", found.tickets),
+            ],
+        ),
         (_("Know"), [("audit", _("Audit"), "audit", None)]),
     ]
     sections = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, include, path
 
 from dashboard.live import live
-from dashboard.views import auth, fleet, palette, prefs
+from dashboard.views import auth, fleet, frame, palette, prefs
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", fleet.home, name="home"),
@@ -15,6 +15,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("login/", auth.log_in, name="login"),
     path("logout/", auth.log_out, name="logout"),
     path("prefs/theme", prefs.theme, name="theme"),
+    path("frame/nav", frame.frame, {"part": "nav"}, name="frame_nav"),
+    path("frame/switch", frame.frame, {"part": "switch"}, name="frame_switch"),
+    path("switch/", frame.switch, name="switch"),
     path("live/", live, name="live"),
     path("", include("dashboard.views.details_urls")),
 ]

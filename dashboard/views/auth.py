@@ -17,8 +17,8 @@ from dashboard import attempts
 from fleet.access.decorators import public
 
 
-def _address(request: HttpRequest) -> str:
-    return str(request.META.get("REMOTE_ADDR", ""))
+def _address(request: HttpRequest | None) -> str:
+    return str(request.META.get("REMOTE_ADDR", "")) if request is not None else ""
 
 
 class LogInForm(AuthenticationForm):

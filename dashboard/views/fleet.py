@@ -117,20 +117,29 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
 
 def _chips(filters: Filters, links: Links) -> list[tuple[str, str, str]]:
     labels = {
-        "cluster": _("cluster"), "verdict": _("verdict"), "state": _("state"), "pool": _("pool"), "rack": _("rack"),
-        "leaf": _("leaf"), "q": _("name contains"),
+        "cluster": _("cluster"),
+        "verdict": _("verdict"),
+        "state": _("state"),
+        "pool": _("pool"),
+        "rack": _("rack"),
+        "leaf": _("leaf"),
+        "q": _("name contains"),
     }
     words: dict[str, dict[str, Any]] = {"verdict": VERDICT_WORD, "state": STATE_WORD}
     return [
-        (labels[name], str(words.get(name, {}).get(value, value)), links(**{name: ""})) for name, value in filters.active()
+        (labels[name], str(words.get(name, {}).get(value, value)), links(**{name: ""}))
+        for name, value in filters.active()
     ]
 
 
 def _verdict_counts(counts: Counts, filters: Filters, links: Links) -> list[dict[str, Any]]:
     return [
         {
-            "kind": VERDICT_CLASS[verdict], "word": VERDICT_WORD[verdict], "n": counts.verdicts[verdict],
-            "here": filters.verdict == verdict, "href": links(verdict="" if filters.verdict == verdict else verdict),
+            "kind": VERDICT_CLASS[verdict],
+            "word": VERDICT_WORD[verdict],
+            "n": counts.verdicts[verdict],
+            "here": filters.verdict == verdict,
+            "href": links(verdict="" if filters.verdict == verdict else verdict),
         }
         for verdict in VERDICT_ORDER
     ]
@@ -143,7 +152,9 @@ def _state_counts(counts: Counts, filters: Filters, links: Links) -> list[dict[s
     shown.sort(key=lambda pair: pair[0] != "in_service")
     return [
         {
-            "word": STATE_WORD[state], "n": number, "here": filters.state == state,
+            "word": STATE_WORD[state],
+            "n": number,
+            "here": filters.state == state,
             "href": links(state="" if filters.state == state else state),
         }
         for state, number in shown
@@ -161,9 +172,7 @@ def _node_links(many_clusters: bool) -> Any:
     return lambda row: f"{before}{quote(row.name)}{after}"
 
 
-def _map(
-    chosen: list[NodeRow], query: QueryDict, filters: Filters, links: Links, found: Totals
-) -> dict[str, Any]:
+def _map(chosen: list[NodeRow], query: QueryDict, filters: Filters, links: Links, found: Totals) -> dict[str, Any]:
     group = query.get("group", "rack") if query.get("group") in GROUPS else "rack"
     fill = query.get("fill", "verdict") if query.get("fill") in FILLS else "verdict"
     many = len(found.clusters) > 1
@@ -177,11 +186,30 @@ def _map(
     if far:
         context["drawing"] = racks(_zones(chosen, group, links, found))
     elif chosen:
+        link = _node_links(many)
+        context["peek"] = _peek(ranked(chosen)[0], link)
         context["drawing"] = hexes(
-            _groups(chosen, group, many, links, found), fill, _node_links(many),
+            _groups(chosen, group, many, links, found),
+            fill,
+            link,
             {"rack": _("Nodes by rack"), "leaf": _("Nodes by leaf"), "pool": _("Nodes by pool")}[group],
         )
     return context
+
+
+def _peek(row: NodeRow, link: Any) -> dict[str, Any] | None:
+    """The node that the strip tells first: the worst one, if anything is wrong."""
+    if row.plain:
+        return None
+    words = f"{VERDICT_WORD.get(row.verdict, row.verdict)}, {STATE_WORD.get(row.state, row.state)}"
+    why = row.blocked_text or row.why
+    return {
+        "kind": VERDICT_CLASS.get(row.verdict, "unk"),
+        "href": link(row),
+        "name": row.name,
+        "state": words,
+        "why": why,
+    }
 
 
 def _groups(chosen: list[NodeRow], group: str, many: bool, links: Links, found: Totals) -> list[Group]:
@@ -192,18 +220,27 @@ def _groups(chosen: list[NodeRow], group: str, many: bool, links: Links, found: 
         used = sum(row.in_flight for row in nodes)
         limit = min(
             (
-                allowed for cap in found.caps
+                allowed
+                for cap in found.caps
                 if cap.kind == "in_flight" and cap.scope == group and (allowed := cap.limit(len(nodes))) is not None
             ),
             default=None,
         )
         note = ""
         if used:
-            note = _("%(used)s of %(limit)s out") % {"used": used, "limit": limit} if limit else _("%(used)s out") % {"used": used}
+            words = {"used": used, "limit": limit}
+            note = _("%(used)s of %(limit)s out") % words if limit else _("%(used)s out") % words
         changes = {group: key, **({"cluster": cluster} if cluster else {})}
-        made.append(Group(
-            title, f"{GROUPS[group]} {title}", links(**changes), nodes, note, limit is not None and used >= limit,
-        ))
+        made.append(
+            Group(
+                title,
+                f"{GROUPS[group]} {title}",
+                links(**changes),
+                nodes,
+                note,
+                limit is not None and used >= limit,
+            )
+        )
     return made
 
 
@@ -225,13 +262,12 @@ def _zones(chosen: list[NodeRow], group: str, links: Links, found: Totals) -> li
     return made
 
 
-def _table(
-    chosen: list[NodeRow], filters: Filters, query: QueryDict, links: Links, as_table: bool
-) -> dict[str, Any]:
+def _table(chosen: list[NodeRow], filters: Filters, query: QueryDict, links: Links, as_table: bool) -> dict[str, Any]:
     sort = query.get("sort", "verdict") if query.get("sort") in SORTS else "verdict"
     everything = as_table or any(name != "cluster" for name, _value in filters.active())
     listed = ranked(chosen if everything else [row for row in chosen if not row.plain], sort)
-    page = max(1, int(query["page"])) if query.get("page", "").isdigit() and len(query["page"]) < 7 else 1
+    asked = query.get("page", "")
+    page = max(1, int(asked)) if asked.isdigit() and len(asked) < 7 else 1
     pages = max(1, -(-len(listed) // PAGE))
     page = min(page, pages)
     start = (page - 1) * PAGE
@@ -242,14 +278,25 @@ def _table(
     except NoReverseMatch:
         before = after = ""
     lines = [
-        Line(row, link(row), next_act(row), actor(row), f"{before}{row.workflow}{after}" if before and row.workflow else "")
+        Line(
+            row,
+            link(row),
+            next_act(row),
+            actor(row),
+            f"{before}{row.workflow}{after}" if before and row.workflow else "",
+        )
         for row in listed[start : start + PAGE]
     ]
     again = links(sort="" if sort == "verdict" else sort)
     joint = "&" if again != "?" else ""
     return {
-        "lines": lines, "everything": everything, "listed": len(listed), "first": start + 1 if listed else 0,
-        "last": start + len(lines), "many": many, "sort": sort,
+        "lines": lines,
+        "everything": everything,
+        "listed": len(listed),
+        "first": start + 1 if listed else 0,
+        "last": start + len(lines),
+        "many": many,
+        "sort": sort,
         "sorts": {name: links(sort="" if name == "verdict" else name) for name in SORTS},
         "previous": f"{again}{joint}page={page - 1}" if page > 1 else "",
         "following": f"{again}{joint}page={page + 1}" if page < pages else "",

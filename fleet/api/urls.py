@@ -1,5 +1,24 @@
-"""Addresses of the API and of the probes."""
+"""Addresses of the API and of the probes.
 
-from django.urls import URLPattern
+Decides that the API's views are open to the middleware, because the API itself asks who calls (session or token).
+"""
 
-urlpatterns: list[URLPattern] = []
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, path
+
+from fleet.access.decorators import public
+from fleet.api import probes
+from fleet.api.v1 import api
+
+_patterns, _app, _namespace = api.urls
+for _pattern in _patterns:
+    if _pattern.callback is not None:
+        public(_pattern.callback)
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", probes.healthz, name="healthz"),
+    path("readyz", probes.readyz, name="readyz"),
+    path("metrics", probes.metrics, name="metrics"),
+    path("api/v1/", (_patterns, _app, _namespace)),
+]

@@ -58,9 +58,8 @@ class NodeRow(NamedTuple):
     @property
     def plain(self) -> bool:
         """In service and healthy, with nothing going on."""
-        return (
-            self.verdict == "healthy" and self.state == "in_service" and not self.unschedulable and self.workflow is None
-        )
+        well = self.verdict == "healthy" and self.state == "in_service"
+        return well and not self.unschedulable and self.workflow is None
 
     @property
     def why(self) -> str:
@@ -81,24 +80,42 @@ class NodeRow(NamedTuple):
 
 
 COLUMNS = (
-    "name", "cluster__name", "pool__name", "rack", "leaf",
-    "verdict_row__verdict", "verdict_row__reason", "verdict_row__since",
-    "lifecycle__state", "lifecycle__since", "lifecycle__by", "lifecycle__reason",
-    "unschedulable", "foreign_hold", "gpu_capacity", "in_flight",
-    "open_flow__id", "open_flow__state", "open_flow__step", "open_flow__plan",
-    "open_flow__blocked_text", "open_flow__blocked_until",
+    "name",
+    "cluster__name",
+    "pool__name",
+    "rack",
+    "leaf",
+    "verdict_row__verdict",
+    "verdict_row__reason",
+    "verdict_row__since",
+    "lifecycle__state",
+    "lifecycle__since",
+    "lifecycle__by",
+    "lifecycle__reason",
+    "unschedulable",
+    "foreign_hold",
+    "gpu_capacity",
+    "in_flight",
+    "open_flow__id",
+    "open_flow__state",
+    "open_flow__step",
+    "open_flow__plan",
+    "open_flow__blocked_text",
+    "open_flow__blocked_until",
 )
 PLANNED = str(WorkflowState.PLANNED)
 SHOWN_WORKFLOWS = [str(state) for state in (*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED)]
 
 
-def rows(visible: frozenset[str] | None, cluster: str = "") -> list[NodeRow]:
-    """All present nodes of the clusters named in `visible` (None: all), or of `cluster` alone; by name."""
+def rows(visible: frozenset[str] | None, cluster: str = "", name: str = "") -> list[NodeRow]:
+    """All present nodes of the `visible` clusters (None: all), of `cluster` or called `name` alone; by name."""
     nodes = Node.objects.filter(gone_at=None, cluster__removed_at=None)
     if visible is not None:
         nodes = nodes.filter(cluster__name__in=visible)
     if cluster:
         nodes = nodes.filter(cluster__name=cluster)
+    if name:
+        nodes = nodes.filter(name=name)
     claimed = Claim.objects.filter(kind=CapKind.IN_FLIGHT, released_at=None).values("node_id")
     found = (
         nodes.annotate(
@@ -122,11 +139,28 @@ def _row(raw: tuple[Any, ...]) -> NodeRow:
     name, cluster, pool, rack, leaf, verdict, reason, verdict_since, state, state_since, by, state_reason = raw[:12]
     unschedulable, foreign, gpus, in_flight, workflow, workflow_state, step, plan, text, until = raw[12:]
     return NodeRow(
-        name, cluster, pool or "", rack, leaf,
-        verdict or "unknown", reason or ("" if verdict else "No observer has looked at it yet"), verdict_since,
-        state or "in_service", state_since, by or "", state_reason or "",
-        unschedulable, foreign, gpus or 0, in_flight,
-        workflow, workflow_state or "", step or 0, plan, text or "", until,
+        name,
+        cluster,
+        pool or "",
+        rack,
+        leaf,
+        verdict or "unknown",
+        reason or ("" if verdict else "No observer has looked at it yet"),
+        verdict_since,
+        state or "in_service",
+        state_since,
+        by or "",
+        state_reason or "",
+        unschedulable,
+        foreign,
+        gpus or 0,
+        in_flight,
+        workflow,
+        workflow_state or "",
+        step or 0,
+        plan,
+        text or "",
+        until,
     )
 
 
@@ -210,13 +244,14 @@ def ranked(some: Iterable[NodeRow], sort: str = "verdict") -> list[NodeRow]:
         return sorted(some, key=lambda row: (row.state, VERDICT_RANK.get(row.verdict, 9), row.name))
     if sort == "since":
         return sorted(some, key=lambda row: (-(row.since.timestamp() if row.since else 0.0), row.name))
-    return sorted(some, key=lambda row: (VERDICT_RANK.get(row.verdict, 9), row.plain, row.state == "in_service", row.name))
+    rank = VERDICT_RANK
+    return sorted(some, key=lambda row: (rank.get(row.verdict, 9), row.plain, row.state == "in_service", row.name))
 
 
 def grouped(some: Sequence[NodeRow], group: str, many_clusters: bool) -> list[tuple[str, str, list[NodeRow]]]:
     """(cluster, key, nodes) by rack, leaf or pool, in natural order; "" is the key of nodes that name none."""
     found: dict[tuple[str, str], list[NodeRow]] = {}
-    position = NodeRow._fields.index(group)
+    key_of = {"rack": lambda row: row.rack, "leaf": lambda row: row.leaf, "pool": lambda row: row.pool}[group]
     for row in some:
-        found.setdefault((row.cluster if many_clusters else "", row[position]), []).append(row)
+        found.setdefault((row.cluster if many_clusters else "", key_of(row)), []).append(row)
     return [(cluster, key, found[cluster, key]) for cluster, key in sorted(found)]

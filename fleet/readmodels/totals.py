@@ -103,20 +103,32 @@ def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:
         _part(live, "cluster", scope=F("name"), key=F("mode"), n=F("id"), since=F("observer_until")),
         _part(
             Incident.objects.filter(state=Incident.OPEN, **of_cluster).values("cluster__name"),
-            "incident", scope=F("cluster__name"), n=Count("pk"),
+            "incident",
+            scope=F("cluster__name"),
+            n=Count("pk"),
         ),
         _part(
             Workflow.objects.filter(ended_at=None, **of_cluster).values("cluster__name", "state"),
-            "workflow", scope=F("cluster__name"), key=F("state"), n=Count("pk"),
+            "workflow",
+            scope=F("cluster__name"),
+            key=F("state"),
+            n=Count("pk"),
         ),
         _part(
             Ticket.objects.filter(state=Ticket.OPEN, **of_cluster).values("cluster__name"),
-            "ticket", scope=F("cluster__name"), n=Count("pk"), since=Min("opened_at"),
+            "ticket",
+            scope=F("cluster__name"),
+            n=Count("pk"),
+            since=Min("opened_at"),
         ),
         _part(
-            Cap.objects.all(), "cap",
-            scope=Coalesce(Cast("cluster_id", CharField()), Value("")), key=F("scope"),
-            n=Coalesce("absolute", Value(-1)), share=F("percent"), note=F("kind"),
+            Cap.objects.all(),
+            "cap",
+            scope=Coalesce(Cast("cluster_id", CharField()), Value("")),
+            key=F("scope"),
+            n=Coalesce("absolute", Value(-1)),
+            share=F("percent"),
+            note=F("kind"),
         ),
         _part(Switch.objects.filter(stopped=True), "switch", key=F("by"), since=F("since"), note=F("reason")),
     ]
@@ -132,12 +144,10 @@ def _part(rows: QuerySet[Any, Any], kind: str, **given: Any) -> QuerySet[Any, An
         "since": Cast(Value(None), DateTimeField()),
         "note": Value(""),
     }
-    types = {"n": IntegerField(), "share": FloatField(), "since": DateTimeField()}
+    types: dict[str, Any] = {"n": IntegerField(), "share": FloatField(), "since": DateTimeField()}
     columns = {"kind": Value(kind), **blank, **given}
     named = {
-        f"u_{name}": columns[name]
-        if name == "n"
-        else Cast(columns[name], types.get(name, CharField()))
+        f"u_{name}": columns[name] if name == "n" else Cast(columns[name], types.get(name, CharField()))
         for name in COLUMNS
     }
     return rows.order_by().annotate(**named).values_list(*(f"u_{name}" for name in COLUMNS))

@@ -2,6 +2,7 @@
 // go to the first and the last. The strip below the map tells the focused or hovered node.
 
 const COS = 0.35;
+let told = "";
 
 function cells(map) {
   return [...map.querySelectorAll("a.n, a.r")];
@@ -38,6 +39,7 @@ function tell(cell) {
   const [, name, rest] = words.match(/^([^,]+), (.*)$/s) || [null, words, ""];
   const kind = ["ok", "warn", "bad", "unk", "lost"].find((known) => cell.classList.contains(known));
   const mark = peek.querySelector(".mk");
+  told = cell.getAttribute("href");
   mark.setAttribute("class", `mk ${kind || "unk"}`);
   mark.querySelector("use").setAttribute("href", `#m-${kind || "unk"}`);
   const link = peek.querySelector("a.name");
@@ -46,7 +48,7 @@ function tell(cell) {
   peek.querySelector("[data-peek-state]").textContent = cut < 0 ? rest : rest.slice(0, cut);
   peek.querySelector("[data-peek-why]").textContent = cut < 0 ? "" : rest.slice(cut + 2);
   for (const to of peek.querySelectorAll("a")) to.setAttribute("href", cell.getAttribute("href"));
-  peek.querySelector("[data-peek-body]").hidden = false;
+  for (const part of peek.querySelectorAll("[hidden]")) part.removeAttribute("hidden");
   peek.querySelector("[data-peek-hint]")?.setAttribute("hidden", "");
 }
 
@@ -83,5 +85,7 @@ document.addEventListener("muster:swapped", (event) => {
   for (const map of event.target.querySelectorAll("[data-map]")) {
     const first = map.querySelector('a[tabindex="0"]') || cells(map)[0];
     if (first) rove(map, first);
+    const again = cells(map).find((cell) => cell.getAttribute("href") === (told || document.querySelector("[data-peek] a.name")?.getAttribute("href")));
+    if (again) tell(again);
   }
 });
