@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterator
+from json import JSONDecodeError
 
 import requests
 from sushy import exceptions as sushy
@@ -35,41 +36,49 @@ def translate(target: BmcTarget, error: Exception, post_sent: bool) -> PortError
         return _distrusted(target, causes)
     if any(isinstance(cause, requests.exceptions.TooManyRedirects) for cause in causes):
         return PermanentError(
-            f"{_bmc(target)} redirects: {error}. Give the address it really has.", code="bmc_redirect"
+            f"The {_bmc(target)} redirects: {error}. Give the address it really has.", code="bmc_redirect"
         )
     if post_sent:
-        return UnknownOutcome(f"{_bmc(target)} gave no answer after the reset was sent: {_reason(causes)}")
+        return UnknownOutcome(f"The {_bmc(target)} gave no answer after the reset was sent: {_reason(causes)}")
     if _bundle_missing(causes):
         return PermanentError(
-            f"The CA bundle {target.verify} for {_bmc(target)} cannot be read.", code="bmc_certificate"
+            f"The CA bundle {target.verify} for the {_bmc(target)} cannot be read.", code="bmc_certificate"
         )
     if any(isinstance(cause, _BEFORE_SENDING) for cause in causes):
-        return TemporaryError(f"{_bmc(target)} cannot be reached: {_reason(causes)}", code="bmc_unreachable")
+        return TemporaryError(f"The {_bmc(target)} cannot be reached: {_reason(causes)}", code="bmc_unreachable")
     if any(isinstance(cause, (OutOfTime, TimeoutError, wire.TimeoutError)) for cause in causes):
-        return TemporaryError(f"{_bmc(target)} did not answer in time: {_reason(causes)}", code="bmc_timeout")
+        return TemporaryError(f"The {_bmc(target)} did not answer in time: {_reason(causes)}", code="bmc_timeout")
+    if any(isinstance(cause, JSONDecodeError) for cause in causes):
+        return _nonsense(target, causes)
     if isinstance(error, sushy.ConnectionError) or any(isinstance(cause, OSError) for cause in causes):
-        return TemporaryError(f"{_bmc(target)} broke the connection: {_reason(causes)}", code="bmc_unreachable")
-    return TemporaryError(f"{_bmc(target)} answered what cannot be understood: {_reason(causes)}", code="bmc_error")
+        return TemporaryError(f"The {_bmc(target)} broke the connection: {_reason(causes)}", code="bmc_unreachable")
+    return _nonsense(target, causes)
+
+
+def _nonsense(target: BmcTarget, causes: list[BaseException]) -> PortError:
+    return TemporaryError(f"The {_bmc(target)} answered what cannot be understood: {_reason(causes)}", code="bmc_error")
 
 
 def _answered(target: BmcTarget, error: sushy.HTTPError, post_sent: bool) -> PortError:
     status = error.status_code or 0
     said = _said(error)
     if status in (401, 403):
-        return PermanentError(f"{_bmc(target)} refuses the credential ({status}).", code="bmc_credential")
+        return PermanentError(f"The {_bmc(target)} refuses the credential ({status}).", code="bmc_credential")
     if status in (409, 429, 503) or (status == 400 and _NOT_READY.search(f"{error.code} {said} {error.extended_info}")):
-        return TemporaryError(f"{_bmc(target)} is busy ({status}): {said}", code="bmc_busy")
+        return TemporaryError(f"The {_bmc(target)} is busy ({status}): {said}", code="bmc_busy")
     if status == 501:
-        return PermanentError(f"{_bmc(target)} does not implement this ({status}): {said}", code="reset_unsupported")
+        return PermanentError(
+            f"The {_bmc(target)} does not implement this ({status}): {said}", code="reset_unsupported"
+        )
     if status in (502, 504) and post_sent:
-        return UnknownOutcome(f"A gateway answered for {_bmc(target)} after the reset was sent ({status}): {said}")
+        return UnknownOutcome(f"A gateway answered for the {_bmc(target)} after the reset was sent ({status}): {said}")
     if status >= 500:
-        return TemporaryError(f"{_bmc(target)} failed with {status}: {said}", code="bmc_error")
+        return TemporaryError(f"The {_bmc(target)} failed with {status}: {said}", code="bmc_error")
     if status == 404:
         return PermanentError(
-            f"{_bmc(target)} has no Redfish service or system there (404): {said}", code="bmc_not_found"
+            f"The {_bmc(target)} has no Redfish service or system there (404): {said}", code="bmc_not_found"
         )
-    return PermanentError(f"{_bmc(target)} refuses ({status}): {said}", code="bmc_refused")
+    return PermanentError(f"The {_bmc(target)} refuses ({status}): {said}", code="bmc_refused")
 
 
 def _distrusted(target: BmcTarget, causes: list[BaseException]) -> PortError:
@@ -77,11 +86,13 @@ def _distrusted(target: BmcTarget, causes: list[BaseException]) -> PortError:
     trusted = target.verify if isinstance(target.verify, str) else "the system's trust store"
     if "CERTIFICATE_VERIFY_FAILED" in text or "certificate" in text.lower():
         return PermanentError(
-            f"The certificate of {_bmc(target)} is not trusted ({_reason(causes)}); it was checked against {trusted}. "
-            "Set the BMC's CA bundle (verify) to the file with the issuer of this certificate.",
+            f"The certificate of the {_bmc(target)} is not trusted by {trusted} ({_reason(causes)}). "
+            "Set `ca` of this BMC in the inventory to a file with the certificate's issuer.",
             code="bmc_certificate",
         )
-    return PermanentError(f"{_bmc(target)} does not speak TLS as expected: {_reason(causes)}", code="bmc_certificate")
+    return PermanentError(
+        f"The {_bmc(target)} does not speak TLS as expected: {_reason(causes)}", code="bmc_certificate"
+    )
 
 
 def _bundle_missing(causes: list[BaseException]) -> bool:
@@ -113,4 +124,4 @@ def _said(error: sushy.HTTPError) -> str:
 
 
 def _bmc(target: BmcTarget) -> str:
-    return f"the BMC of {target.node} at {target.address}"
+    return f"BMC of {target.node} at {target.address}"
