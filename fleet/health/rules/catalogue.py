@@ -1,0 +1,106 @@
+"""Every rule as data: what it reads, its limit with unit, its window, its severity, its action and where that comes
+from.
+
+Decides the defaults and checks a site's overrides. Refuses an override that names no rule, no limit, or a wrong type.
+A limit marked "our choice" has no published source and is a starting point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fleet.health.rules.types import Rule
+from fleet.telemetry import names
+
+_ALL = (
+    Rule(
+        "xid-log", "Xid in the kernel log", ("kernel_log",), "kernel_log", "unhealthy", "reset_gpu",
+        "NVIDIA Xid catalogue by code; the kernel log is the only complete source of Xids", clear=600.0, latched=True,
+    ),
+    Rule(
+        "xid-dcgm", "Xid reported by DCGM", (names.XID,), "dcgm", "unhealthy", "reset_gpu",
+        "NVIDIA Xid catalogue by code; the metric keeps its last value, so only a change counts", latched=True,
+    ),
+    Rule(
+        "gpu-lost", "GPU gone from DCGM", ("GPU series",), "dcgm", "unhealthy", "reboot_node",
+        "dcgm-exporter drops every series of a GPU that fell off the bus", threshold=2, unit="scrapes",
+    ),
+    Rule(
+        "gpu-count", "Fewer GPUs than expected", ("GPU series",), "dcgm", "unhealthy", "reboot_node",
+        "DCGM reports a device count mismatch as a failure", threshold=1, unit="missing GPUs", scrapes=2, of=2,
+    ),
+    Rule(
+        "ecc-dbe", "Uncorrectable memory error", (names.ECC_DBE,), "dcgm", "unhealthy", "reset_gpu",
+        "gcm fails a node on any new volatile double-bit error", threshold=1, unit="errors", latched=True,
+    ),
+    Rule(
+        "row-remap-failure", "Memory row remapping failed", (names.ROW_REMAP_FAILURE,), "dcgm", "unhealthy",
+        "replace_part", "NVIDIA, gpud and AzNHC agree: the GPU is to be returned", threshold=1, unit="flag",
+        scrapes=2, of=3,
+    ),
+    Rule(
+        "thermal", "GPU slowed down by heat", (names.GPU_TEMP, names.SLOWDOWN_TEMP, names.CLOCK_REASONS), "dcgm",
+        "degraded", "inspect", "the GPU's own slowdown limit where DCGM tells it (90 C is our choice where not), or "
+        "the hardware thermal bit of its clock reasons", threshold=90.0, unit="C", scrapes=2, of=3,
+    ),
+    Rule(
+        "ib-down", "InfiniBand port down", (names.IB_STATE, names.IB_PHYSICAL), "node_exporter", "unhealthy", "inspect",
+        "gpud and gcm fail a port that is not active and linked (they wait 4 min; 60 s is our choice)",
+        threshold=4, unit="state", window=60.0, scrapes=2, of=2, clear=60.0,
+    ),
+    Rule(
+        "ib-flap", "InfiniBand port flapping", (names.IB_DOWNED,), "node_exporter", "degraded", "inspect",
+        "gpud counts three drops as flapping", threshold=3, unit="drops", window=600.0,
+    ),
+    Rule(
+        "mount-hung", "Mount does not answer", (names.MOUNT_ERROR, "kernel_log"), "node_exporter", "unhealthy",
+        "reboot_node", "node_exporter's own stat time-out; gpud compares the last NFS stall with the last OK "
+        "(60 s is our choice)",
+        threshold=1, unit="flag", window=60.0, scrapes=2, of=2,
+    ),
+    Rule(
+        "node-not-ready", "Node is not ready", ("Node.status.conditions",), "kubernetes", "unhealthy", "reboot_node",
+        "Kubernetes marks a node Unknown after 40 s of silence; 60 s more is our choice", threshold=60.0, unit="s",
+        window=60.0,
+    ),
+    Rule(
+        "clock-skew", "Clock of the node is off", (names.NODE_TIME, "sample timestamps"), "node_exporter", "degraded",
+        "monitor", "our choice: five minutes, as for tokens and log order", threshold=300.0, unit="s", scrapes=2, of=2,
+    ),
+    Rule(
+        "telemetry-stale", "No fresh telemetry", ("age of each exporter's last answer",), "node_exporter", "degraded",
+        "monitor", "our choice: three missed intervals make a node unknown, never healthy", threshold=3,
+        unit="intervals",
+    ),
+)  # fmt: skip
+DEFAULTS: dict[str, Rule] = {rule.id: rule for rule in _ALL}
+_TUNABLE: dict[str, tuple[type, ...]] = {
+    "threshold": (int, float),
+    "window": (int, float),
+    "clear": (int, float),
+    "scrapes": (int,),
+    "of": (int,),
+    "severity": (str,),
+    "action_class": (str,),
+}
+
+
+def catalogue(overrides: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Rule]:
+    """The rules with a site's changes. ValueError says in one sentence what is wrong with them."""
+    rules = dict(DEFAULTS)
+    for rule_id, changes in (overrides or {}).items():
+        if rule_id not in rules:
+            raise ValueError(f"There is no rule {rule_id!r}; the rules are {', '.join(rules)}.")
+        for key, value in changes.items():
+            if key not in _TUNABLE:
+                raise ValueError(f"Rule {rule_id!r} has no setting {key!r}; it has {', '.join(_TUNABLE)}.")
+            if not isinstance(value, _TUNABLE[key]) or isinstance(value, bool):
+                raise ValueError(f"Rule {rule_id!r}: {key} cannot be {value!r}.")
+            if isinstance(value, int | float) and value < 0:
+                raise ValueError(f"Rule {rule_id!r}: {key} cannot be negative.")
+        rules[rule_id] = replace(rules[rule_id], **changes)
+        if not 1 <= rules[rule_id].scrapes <= rules[rule_id].of <= 8:
+            raise ValueError(f"Rule {rule_id!r}: scrapes and of must satisfy 1 <= scrapes <= of <= 8.")
+    return rules

@@ -1,0 +1,142 @@
+"""The rule engine: one object per cluster, fed by cycles and by kernel lines.
+
+Decides in which order rules look, and holds their state, which it can export per node for the checkpoint and take
+back. Refuses I/O. `cycle` and `on_kernel_line` may run in two threads: a line never waits for a cycle.
+
+    engine = RuleEngine(frame)                     # or RuleEngine(frame, overrides={"ib-down": {"window": 30}})
+    engine.import_state(saved)                # before the first cycle
+    edges = engine.on_kernel_line(line, facts, now)
+    edges = engine.cycle(ClusterView(now, monotonic, frame, nodes))
+    verdicts = engine.verdicts(view)               # after the cycle
+    state = engine.export_state(engine.take_dirty())
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from fleet.health.rules.base import FrameRule
+from fleet.health.rules.catalogue import catalogue
+from fleet.health.rules.counts import GpuCount, GpuLost
+from fleet.health.rules.fabric import PortDown, PortFlap
+from fleet.health.rules.findings import Finding, Findings, Key
+from fleet.health.rules.gpu import EccDbe, RowRemapFailure, Thermal, XidMetric
+from fleet.health.rules.host import ClockSkew, NotReady
+from fleet.health.rules.levels import Bools
+from fleet.health.rules.loglines import KernelLines
+from fleet.health.rules.storage import MountHung, NfsStalled
+from fleet.health.rules.types import ClusterView, Edge, NodeFacts, Rule, Verdict
+from fleet.health.rules.verdicts import Verdicts
+from fleet.telemetry.frame import Frame
+from fleet.telemetry.kernellog import KernelLine
+
+STATE_VERSION = 1
+_RULES: tuple[tuple[str, str, type[FrameRule]], ...] = (
+    ("xid-dcgm", "xid-dcgm", XidMetric),
+    ("gpu-lost", "gpu-lost", GpuLost),
+    ("gpu-count", "gpu-count", GpuCount),
+    ("ecc-dbe", "ecc-dbe", EccDbe),
+    ("row-remap-failure", "row-remap-failure", RowRemapFailure),
+    ("thermal", "thermal", Thermal),
+    ("ib-down", "ib-down", PortDown),
+    ("ib-flap", "ib-flap", PortFlap),
+    ("mount-hung", "mount-hung", MountHung),
+    ("nfs-stalled", "mount-hung", NfsStalled),
+    ("node-not-ready", "node-not-ready", NotReady),
+    ("clock-skew", "clock-skew", ClockSkew),
+)
+
+
+class RuleEngine:
+    def __init__(self, frame: Frame, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        self.frame = frame
+        self.rules: dict[str, Rule] = catalogue(overrides)
+        self.findings = Findings()
+        self._parts: dict[str, FrameRule] = {
+            name: make(self.rules[rule_id], frame, self.findings) for name, rule_id, make in _RULES
+        }
+        nfs = self._parts["nfs-stalled"]
+        assert isinstance(nfs, NfsStalled)  # noqa: S101  a fact of the table above, for the type checker
+        self._lines = KernelLines(self.rules["xid-log"], frame, self.findings, nfs)
+        self._verdicts = Verdicts(self.findings)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What was seen and opened nothing: history, after_effect, ignored_xid, future_line, line_<kind>."""
+        return self.findings.counts
+
+    def cycle(self, view: ClusterView) -> list[Edge]:
+        """Look at the whole cluster once."""
+        edges = self.findings.sweep(view.nodes, view.now)
+        for node in {edge.node for edge in edges if edge.evidence.get("cleared_by") == "node_gone"}:
+            self._forget(node)
+        quiet = self._quiet(view)
+        for part in self._parts.values():
+            edges += part.cycle(view, quiet)
+        return edges
+
+    def on_kernel_line(self, line: KernelLine, node_facts: NodeFacts, now: datetime) -> list[Edge]:
+        """Judge one line of a node that the caller has resolved (its claim alone is not trusted)."""
+        return self._lines.take(line, node_facts, now)
+
+    def verdicts(self, view: ClusterView) -> dict[str, Verdict]:
+        return self._verdicts.judge(view)
+
+    def open_findings(self) -> dict[Key, Finding]:
+        return dict(self.findings.open)
+
+    def clear(self, node: str, device: str, cause: str, now: datetime, why: str = "cleared") -> list[Edge]:
+        """A person or a passed validation says that it is over."""
+        edges = self.findings.clear((node, device, cause), now, why)
+        if edges:
+            self._forget(node)
+        return edges
+
+    def _forget(self, node: str) -> None:
+        for part in self._parts.values():
+            part.forget(node)
+
+    def _quiet(self, view: ClusterView) -> Bools:
+        """By the frame's node index: nodes we do not know, or are at work on."""
+        quiet = np.ones(len(self.frame.nodes), dtype=bool)
+        index = self.frame.node_index
+        for name, facts in view.nodes.items():
+            place = index.get(name)
+            if place is not None and place < len(quiet):
+                quiet[place] = facts.in_remediation
+        return quiet
+
+    # -- checkpoint -----------------------------------------------------------------------------------------------
+
+    def take_dirty(self) -> set[str]:
+        """Nodes whose findings or damping changed since the last call."""
+        dirty, self.findings.dirty = self.findings.dirty, set()
+        return dirty
+
+    def export_state(self, nodes: Iterable[str] | None = None) -> dict[str, Any]:
+        """JSON-able state of these nodes (all when None): {"version": 1, "nodes": {name: {...}}}."""
+        chosen = nodes if nodes is not None else {*self.frame.nodes, *self.findings.by_node}
+        return {"version": STATE_VERSION, "nodes": {node: self._export(node) for node in chosen}}
+
+    def _export(self, node: str) -> dict[str, Any]:
+        state: dict[str, Any] = {"findings": self.findings.export(node)}
+        for name, part in self._parts.items():
+            own = part.export(node)
+            if own:
+                state[name] = own
+        return state
+
+    def import_state(self, state: Mapping[str, Any]) -> None:
+        """Take what `export_state` gave, before the first cycle. Another version's state is ignored, as if new."""
+        if state.get("version") != STATE_VERSION:
+            return
+        for node, saved in state.get("nodes", {}).items():
+            self.findings.load(node, saved.get("findings", []))
+            for name, part in self._parts.items():
+                if name in saved:
+                    part.load(node, saved[name])

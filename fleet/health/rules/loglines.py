@@ -1,0 +1,108 @@
+"""Kernel lines to findings: the primary source of Xids, and the fast path.
+
+Decides at once and from one line, its node's facts and the table; never waits for a cycle. Refuses to let 43 and 45
+stand for themselves (they follow another fault), lets 154 outrank the table, and keeps what is older than the node's
+horizon as history. A line's time is corrected by the node's measured clock error, and never lies in the future.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from fleet.health.rules import xid
+from fleet.health.rules.findings import Findings
+from fleet.health.rules.gpu import XID_TITLE, gpu_evidence, gpu_label
+from fleet.health.rules.storage import NfsStalled
+from fleet.health.rules.types import Edge, NodeFacts, Rule
+from fleet.telemetry.frame import Frame
+from fleet.telemetry.kernellog import KernelLine
+from fleet.telemetry.kernelsignals import KernelSignal, match
+
+SMALL_SKEW = 5.0
+FAR_FUTURE = timedelta(minutes=5)
+
+
+class KernelLines:
+    def __init__(self, rule: Rule, frame: Frame, findings: Findings, nfs: NfsStalled) -> None:
+        self.rule, self.frame, self.findings, self.nfs = rule, frame, findings, nfs
+
+    def take(self, line: KernelLine, facts: NodeFacts, now: datetime) -> list[Edge]:
+        signal = match(line.text)
+        if signal is None:
+            return []
+        at = self._when(line, facts.name, now)
+        self.findings.counts["line_" + signal.kind] += 1
+        if signal.kind in ("xid", "off_bus"):
+            return self._xid(signal, line, facts, at, now)
+        if signal.kind == "nfs_ok":
+            return self.nfs.answered(facts.name, signal.device, at, now)
+        if signal.kind == "nfs_stalled":
+            if at < facts.horizon:
+                self.findings.counts["history"] += 1
+            else:
+                self.nfs.stalled(facts.name, signal.device, at, now)
+        return []
+
+    def _when(self, line: KernelLine, node: str, now: datetime) -> datetime:
+        if line.at is None:
+            return now
+        at = line.at
+        skew = max((float(self.frame.t.skew[t.index]) for t in self.frame.targets_of(node)), key=abs, default=0.0)
+        if abs(skew) > SMALL_SKEW:
+            at -= timedelta(seconds=skew)
+        if at > now + FAR_FUTURE:
+            self.findings.counts["future_line"] += 1
+        return min(at, now)
+
+    def _xid(self, signal: KernelSignal, line: KernelLine, facts: NodeFacts, at: datetime, now: datetime) -> list[Edge]:
+        code = int(signal.code)
+        what = xid.meaning(code, signal.detail, signal.fatal)
+        if code in xid.AFTER_EFFECTS or what.severity is None:
+            self.findings.counts["ignored_xid"] += 1
+            return []
+        if at < facts.horizon:
+            self.findings.counts["history"] += 1
+            return []
+        device = self._device(facts.name, signal.device, code)
+        evidence = {"xid": code, "pci": signal.device, "line": line.text[:400], "by_table": what.source}
+        if code == xid.RECOVERY:
+            asked = self._ask(facts.name, device, what, evidence, now)
+            if asked:
+                return asked
+        lasting = what.severity == "unhealthy"
+        edge = Edge(
+            kind="opened",
+            rule_id=self.rule.id,
+            node=facts.name,
+            device=device,
+            code=str(code),
+            cause=f"xid-{code}",
+            severity=what.severity,
+            action_class=what.action,
+            title=XID_TITLE,
+            args={"device": device, "node": facts.name, "gpu": gpu_label(self.frame, facts.name, device),
+                  "code": str(code), "name": what.name},
+            first_bad_at=at,
+            detected_at=now,
+            source="kernel_log",
+            latched=lasting,
+            evidence={**evidence, **gpu_evidence(self.frame, facts.name, device)},
+        )  # fmt: skip
+        return self.findings.observe(edge, facts, at, expires=0.0 if lasting else self.rule.clear)
+
+    def _device(self, node: str, address: str, code: int) -> str:
+        """The GPU's UUID where DCGM told it; the address else, and for as long as a finding by address is open."""
+        by_address = f"pci:{address}"
+        if (node, by_address, f"xid-{code}") in self.findings.open:
+            return by_address
+        known = self.frame.gpu_at(node, address)
+        return known.key if known else by_address
+
+    def _ask(self, node: str, device: str, what: xid.Meaning, evidence: dict[str, object], now: datetime) -> list[Edge]:
+        """The driver asks for a recovery: of the newest Xid finding on that GPU, if one is open."""
+        causes = [f for f in self.findings.on(node, device) if f.edge.cause.startswith("xid-")]
+        if not causes:
+            return []
+        newest = max(causes, key=lambda finding: finding.seen_at).edge
+        extra = {"recovery_line": evidence["line"]}
+        return self.findings.ask((node, device, newest.cause), what.action, what.severity, extra, now)

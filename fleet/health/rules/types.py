@@ -1,0 +1,124 @@
+"""The words rules speak: Rule, NodeFacts, ClusterView, Edge, Verdict.
+
+Decides the shape of a judgement, so that whoever stores or shows it needs to know no rule. Refuses prose that cannot
+be translated: an edge's `title` is a message id with %-style `args`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from fleet.telemetry.frame import Frame
+
+Severity = Literal["degraded", "unhealthy"]
+ActionClass = Literal[
+    "reset_gpu", "reboot_node", "restart_app", "inspect", "contact_support", "monitor", "ignore", "replace_part"
+]
+Source = Literal["kernel_log", "dcgm", "node_exporter", "kubernetes"]
+EdgeKind = Literal["opened", "refreshed", "cleared"]
+VerdictWord = Literal["healthy", "degraded", "unhealthy", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule as data. `threshold` is in `unit`; `window` and `clear` are seconds; `scrapes` of `of` must be bad."""
+
+    id: str
+    title: str
+    reads: tuple[str, ...]
+    source: Source
+    severity: Severity
+    action_class: ActionClass
+    origin: str  # which published document the limit comes from, in our words
+    threshold: float = 0.0
+    unit: str = ""
+    window: float = 0.0
+    scrapes: int = 1
+    of: int = 1
+    clear: float = 0.0
+    latched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is known of a node besides its samples.
+
+    `boot_at`: when the current boot was first seen or began. `connected_at`: when this node's cluster was first
+    connected. `remediated_at`: end of our last remediation. Evidence older than any of the three is history.
+    `in_remediation`: we are at work on it, so what is absent (Ready, GPUs, links, mounts) opens nothing until then.
+    """
+
+    name: str
+    ready: bool | None
+    connected_at: datetime
+    ready_since: datetime | None = None
+    ready_reason: str = ""
+    boot_id: str = ""
+    boot_at: datetime | None = None
+    remediated_at: datetime | None = None
+    managed: bool = True
+    gpu_expected: int | None = None
+    in_remediation: bool = False
+
+    @property
+    def horizon(self) -> datetime:
+        """Evidence before this moment is history."""
+        return max(at for at in (self.connected_at, self.boot_at, self.remediated_at) if at is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """Everything one cycle may look at. `monotonic` is of the same clock as the frame's receive times."""
+
+    now: datetime
+    monotonic: float
+    frame: Frame
+    nodes: Mapping[str, NodeFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A change in one finding. `cause` is stable across sources; (node, device, cause) names the finding."""
+
+    kind: EdgeKind
+    rule_id: str
+    node: str
+    device: str
+    code: str
+    cause: str
+    severity: Severity
+    action_class: ActionClass
+    title: str
+    args: dict[str, str]
+    first_bad_at: datetime
+    detected_at: datetime
+    source: Source
+    latched: bool = False
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The sentence in English."""
+        return self.title % self.args
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceVerdict:
+    verdict: VerdictWord
+    reason: str
+    rule: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A node's verdict. `devices` holds only those that are not healthy. `reason` is a sentence, empty when healthy."""
+
+    verdict: VerdictWord
+    reason: str
+    rule: str
+    since: datetime
+    devices: Mapping[str, DeviceVerdict] = field(default_factory=dict)

@@ -1,0 +1,72 @@
+"""What an Xid code means and which kind of action it asks for.
+
+Decides from the table in `fleet/health/tables/xid.csv`, except where the line itself knows better: 154 carries the
+driver's own request, and the NVLink 5 codes say whether they were fatal. Refuses to act on a code nobody documents:
+it is degraded and asks for support.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+from fleet.health.rules.types import ActionClass, Severity
+
+TABLE = Path(__file__).resolve().parents[1] / "tables" / "xid.csv"
+AFTER_EFFECTS = frozenset({43, 45})
+RECOVERY = 154
+# What the driver may ask for in an Xid 154, most specific wording first.
+_REQUESTS: tuple[tuple[str, ActionClass], ...] = (
+    ("node reboot", "reboot_node"),
+    ("drain and reset", "reset_gpu"),
+    ("gpu reset", "reset_gpu"),
+    ("drain p2p", "monitor"),
+    ("none", "ignore"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """`severity` None: worth counting, no finding."""
+
+    code: int
+    name: str
+    action: ActionClass
+    severity: Severity | None
+    source: str
+
+
+@cache
+def _table() -> dict[int, tuple[str, str, str, str]]:
+    table: dict[int, tuple[str, str, str, str]] = {}
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            first, _, last = row["code"].partition("-")
+            for code in range(int(first), int(last or first) + 1):
+                table[code] = (row["name"], row["action"], row["severity"], row["source"])
+    return table
+
+
+def meaning(code: int, detail: str = "", fatal: bool | None = None) -> Meaning:
+    """The table's word on a code, corrected by what its line says."""
+    name, action, severity, source = _table().get(
+        code, ("code without public meaning", "contact_support", "degraded", "no published source")
+    )
+    if action == "follow_text":
+        action, severity = _requested(detail)
+    elif action == "decode":
+        action, severity = ("monitor", "degraded") if fatal is False else ("reset_gpu", "unhealthy")
+    if action == "ignore" or severity == "none":
+        return Meaning(code, name, "ignore", None, source)
+    return Meaning(code, name, cast(ActionClass, action), cast(Severity, severity), source)
+
+
+def _requested(detail: str) -> tuple[str, str]:
+    said = detail.lower()
+    for words, action in _REQUESTS:
+        if words in said:
+            return action, "none" if action == "ignore" else "degraded" if action == "monitor" else "unhealthy"
+    return "inspect", "degraded"  # DCGM repeats the code without the text

@@ -1,0 +1,259 @@
+"""Exposition text to (series ids, values), fast.
+
+Decides what each line of a scrape says. Almost every line of a scrape was there the scrape before with another value,
+so a line is cut at its last blank and what is left of it is looked up among the series of that target; only a series
+not met before is parsed. The cut is right because only complete, validated series texts are ever cached, so a hit
+leaves exactly the value. An optional trailing timestamp makes the first look-up miss, and a second one with one token
+less find it.
+
+Refuses to raise: bad lines are counted by kind, and a body cut in the middle of a line loses that line only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_LINE = 16_384
+NewSeries = Callable[[str, dict[str, str], str], int]  # (name, labels, declared type) -> row, or a negative reject code
+
+_LINE = re.compile(
+    rb'[ \t]*+([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+(?:\{((?:[^"{}]++|"(?:[^"\\]++|\\.)*+")*+)\}[ \t]*+|(?<=[ \t]))'
+    rb"([^ \t]++)(?:[ \t]++(-?[0-9]++))?[ \t\r]*+",
+    re.DOTALL,
+)
+_LABEL = re.compile(rb'[ \t]*+([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]++|\\.)*+)"[ \t]*+(,|$)', re.DOTALL)
+_ESCAPE = re.compile(r'\\([\\n"])')
+_TYPE = re.compile(rb"^#[ \t]+TYPE[ \t]+([^ \t]+)[ \t]+([a-z]+)", re.MULTILINE)
+_FAMILY = b"\n# TYPE "
+
+
+class BadLine(ValueError):
+    """A line that cannot be a sample; `kind` is what it is counted as."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+@dataclass(slots=True)
+class SeriesCache:
+    """Series text -> row for one target, bounded under label churn.
+
+    Two generations: when the young one outgrows `limit` it becomes the old one and the former old one is forgotten.
+    What is still in use moves back on its next sight.
+    """
+
+    limit: int = 8_192
+    young: dict[bytes, int] = field(default_factory=dict)
+    old: dict[bytes, int] = field(default_factory=dict)
+    rotations: int = 0
+
+    def recall(self, series: bytes) -> int | None:
+        row = self.old.pop(series, None)
+        if row is not None:
+            self.young[series] = row
+        return row
+
+    def put(self, series: bytes, row: int) -> None:
+        self.young[series] = row
+
+    def settle(self, live: int) -> None:
+        """After a scrape of `live` samples: forget when churn has piled up more than the scrape can explain."""
+        if len(self.young) > max(self.limit, 2 * live):
+            self.old, self.young = self.young, {}
+            self.rotations += 1
+
+    def clear(self) -> None:
+        self.young = {}
+        self.old = {}
+
+
+@dataclass(slots=True)
+class Parsed:
+    """One body. `rows` may hold negative reject codes; `stamps` (position -> ms) is sparse because stamps are rare."""
+
+    rows: NDArray[np.int64]
+    values: NDArray[np.float64]
+    stamps: dict[int, int]
+    counts: Counter[str]
+
+
+def _unescape(text: bytes) -> str:
+    try:
+        plain = text.decode()
+    except UnicodeDecodeError as error:
+        raise BadLine("bad_encoding") from error
+    if "\0" in plain:
+        raise BadLine("bad_encoding")
+    if "\\" not in plain:
+        return plain
+    return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], plain)
+
+
+def read_labels(text: bytes) -> dict[str, str]:
+    """`a="x",b="y"` (a trailing comma is legal) to a mapping."""
+    labels: dict[str, str] = {}
+    at = 0
+    while at < len(text) and text[at:].strip(b" \t"):
+        found = _LABEL.match(text, at)
+        if not found:
+            raise BadLine("bad_label")
+        name = found[1].decode()
+        if name in labels:
+            raise BadLine("bad_label")
+        labels[name] = _unescape(found[2])
+        at = found.end()
+    return labels
+
+
+def read_value(token: bytes) -> float:
+    if b"_" in token:  # float() takes digit separators, the format does not
+        raise BadLine("bad_value")
+    try:
+        return float(token)
+    except ValueError as error:
+        raise BadLine("bad_value") from error
+
+
+def read_line(line: bytes) -> tuple[str, dict[str, str], bytes, int | None]:
+    """One sample line whole: (name, labels, value token, timestamp in ms or None). Raises BadLine."""
+    if len(line) > MAX_LINE:
+        raise BadLine("too_long")
+    found = _LINE.fullmatch(line)
+    if not found:
+        raise BadLine("malformed")
+    stamp = int(found[4]) if found[4] and len(found[4]) < 20 else None
+    if found[4] and stamp is None:
+        raise BadLine("bad_timestamp")
+    return found[1].decode(), read_labels(found[2] or b""), found[3].rstrip(b"\r"), stamp
+
+
+class _Body:
+    """The slow half of one parse: everything a cache hit does not settle."""
+
+    def __init__(self, body: bytes, cache: SeriesCache, new: NewSeries, wanted: frozenset[bytes] | None) -> None:
+        self.body, self.cache, self.new, self.wanted = body, cache, new, wanted
+        self.counts: Counter[str] = Counter()
+        self.types: dict[bytes, bytes] | None = None
+
+    def lines(self) -> list[bytes]:
+        """Complete lines, less whole families that nobody wants."""
+        end = self.body.rfind(b"\n")
+        tail = self.body[end + 1 :].strip()
+        if tail and tail != b"# EOF":
+            self.counts["cut_line"] += 1
+        text = self.body[: max(end, 0)]
+        if self.wanted is None:
+            return text.split(b"\n")
+        head, *families = (b"\n" + text).split(_FAMILY)
+        lines = head.split(b"\n")
+        for family in families:
+            name = family[: family.find(b" ")]
+            if name not in self.wanted:
+                inside = family.count(b"\n")
+                own = family.count(b"\n" + name + b"{") + family.count(b"\n" + name + b" ")
+                if own + family.count(b"\n#") == inside:
+                    self.counts["unwanted"] += own
+                    continue
+            lines += family.split(b"\n")[1:]
+        return lines
+
+    def declared(self, name: str) -> str:
+        if self.types is None:
+            self.types = dict(_TYPE.findall(self.body))
+        return self.types.get(name.encode(), b"").decode()
+
+    def miss(self, line: bytes, series: bytes, token: bytes) -> tuple[int, bytes, int | None] | None:
+        """What a line that was not found says: (row, value token, stamp), or None for no sample."""
+        row = self.cache.recall(series)
+        if row is not None:
+            return row, token, None
+        if not line or line[:1] == b"#":
+            return None
+        if token.isdigit() and len(token) < 20:
+            shorter, _, value = series.rpartition(b" ")
+            row = self.cache.young.get(shorter)
+            if row is not None:
+                return row, value, int(token)
+        return self._read(line, series, token)
+
+    def _read(self, line: bytes, series: bytes, token: bytes) -> tuple[int, bytes, int | None] | None:
+        bare = line.strip(b" \t\r")
+        if not bare or bare[:1] == b"#":
+            return None
+        try:
+            name, labels, value, stamp = read_line(line)
+            read_value(value)
+        except BadLine as error:
+            self.counts[error.kind] += 1
+            return None
+        if self.wanted is not None and name.encode() not in self.wanted:
+            self.counts["unwanted"] += 1
+            return None
+        row = self.new(name, labels, self.declared(name))
+        if stamp is None and token.rstrip(b"\r") == value:
+            self.cache.put(series, row)
+        elif stamp is not None and token == str(stamp).encode():
+            shorter, _, before = series.rpartition(b" ")
+            if before == value:
+                self.cache.put(shorter, row)
+        return row, value, stamp
+
+
+def _one_by_one(
+    tokens: list[bytes], stamps: dict[int, int], counts: Counter[str]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Some value is no number: find which. Returns the values and which of them to keep."""
+    values = np.zeros(len(tokens))
+    keep = np.ones(len(tokens), dtype=bool)
+    for at, token in enumerate(tokens):
+        parts = token.split()
+        if len(parts) == 2 and parts[1].isdigit() and len(parts[1]) < 20:  # a tab before the timestamp
+            stamps[at] = int(parts[1])
+            token = parts[0]
+        try:
+            values[at] = read_value(token)
+        except BadLine as error:
+            counts[error.kind] += 1
+            keep[at] = False
+    return values, keep
+
+
+def parse(body: bytes, cache: SeriesCache, new: NewSeries, wanted: frozenset[bytes] | None = None) -> Parsed:
+    """Read one scrape. `new` is asked once for each series text not met before; `wanted` names the metrics to keep."""
+    slow = _Body(body, cache, new, wanted)
+    rows: list[int] = []
+    tokens: list[bytes] = []
+    stamps: dict[int, int] = {}
+    find, add_row, add_token = cache.young.get, rows.append, tokens.append
+    for line in slow.lines():
+        series, _, token = line.rpartition(b" ")
+        row = find(series)
+        if row is None:
+            sample = slow.miss(line, series, token)
+            if sample is None:
+                continue
+            row, token, stamp = sample
+            if stamp is not None:
+                stamps[len(rows)] = stamp
+        add_row(row)
+        add_token(token)
+    cache.settle(len(rows))
+    ids = np.array(rows, dtype=np.int64)
+    try:
+        if b"_" in b" ".join(tokens):
+            raise ValueError
+        values = np.array(list(map(float, tokens)), dtype=np.float64)
+    except ValueError:
+        values, keep = _one_by_one(tokens, stamps, slow.counts)
+        places = np.cumsum(keep) - 1
+        stamps = {int(places[at]): ms for at, ms in stamps.items() if keep[at]}
+        ids, values = ids[keep], values[keep]
+    slow.counts["samples"] += len(ids)
+    return Parsed(ids, values, stamps, slow.counts)

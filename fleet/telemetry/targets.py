@@ -1,0 +1,36 @@
+"""One exporter of one node: what is remembered of its scrapes besides values.
+
+Decides what can be said of an exporter that fails: since when, how often, in which words, and what of its text was
+rejected and why. Refuses to retry or to judge freshness.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from fleet.telemetry.exposition import SeriesCache
+
+
+@dataclass(slots=True)
+class Target:
+    """Mutable, owned by the writing thread. Times that rules need lie in the frame's arrays under `index`."""
+
+    index: int
+    node: str
+    job: str
+    since_mono: float = 0.0
+    cache: SeriesCache = field(default_factory=SeriesCache)
+    rows: int = 0
+    failures: int = 0  # in a row
+    last_error: str = ""
+    last_reject: str = ""
+    last_samples: int = 0
+    last_seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    rejects: Counter[str] = field(default_factory=Counter)
+
+    def failed(self, sentence: str) -> None:
+        self.failures += 1
+        self.last_error = sentence
+        self.counts["failed_scrapes"] += 1
