@@ -1,7 +1,25 @@
-"""Addresses of the pages about one thing."""
+"""Addresses of the pages about one thing, and of their lists."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from dashboard.views import audit, incident, node, ticket, workflow
+
+urlpatterns: list[URLPattern] = [
+    path("nodes/<str:name>/", node.node, name="node"),
+    path("nodes/<str:name>/charts/<slug:kind>.json", node.chart, name="node_chart"),
+    path("workflows/", workflow.index, name="workflows"),
+    path("workflows/<int:pk>/", workflow.detail, name="workflow"),
+    path("workflows/<int:pk>/retry/", workflow.retry, name="workflow_retry"),
+    path("workflows/<int:pk>/skip/", workflow.skip, name="workflow_skip"),
+    path("workflows/<int:pk>/abort/", workflow.abort, name="workflow_abort"),
+    path("workflows/<int:pk>/approve/", workflow.approve, name="workflow_approve"),
+    path("incidents/", incident.index, name="incidents"),
+    path("incidents/<int:pk>/", incident.detail, name="incident"),
+    path("tickets/", ticket.index, name="tickets"),
+    path("tickets/<int:pk>/", ticket.detail, name="ticket"),
+    path("tickets/<int:pk>/close/", ticket.close, name="ticket_close"),
+    path("audit/", audit.index, name="audit"),
+    path("audit.csv", audit.stream, name="audit_csv"),
+]

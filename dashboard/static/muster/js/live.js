@@ -6,6 +6,8 @@
 //                                                                    goes or moves before "3 changes, show" is pressed
 //     <button class="fresh" data-fresh hidden data-one="1 change, show" data-many="%n changes, show">
 //
+//   <div data-live="..." data-live-now data-src="...">                                   read once the page stands
+//
 // A topic without `:ref` cares for every ref. `node:NAME` matches any hint that names the node. The button may stand
 // anywhere in the fragment's `.card`.
 
@@ -153,6 +155,7 @@ if (word) {
       rereadAll();
     }
   });
+  for (const element of document.querySelectorAll("[data-live-now][data-src]")) ask(element);
   addEventListener("pagehide", () => stream.close());
   addEventListener("pageshow", (shown) => { if (shown.persisted) { stream.open(); rereadAll(); } });
   setInterval(() => { if (!document.hidden && !(state.up && !state.deaf)) show(); }, 1000);

@@ -1,0 +1,1 @@
+"""Figures and bars: data in, geometry and Plotly JSON out. Reads nothing by itself."""

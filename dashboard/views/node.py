@@ -1,0 +1,126 @@
+"""The page of one node: why it is as it is, what comes next, what was measured, what happened.
+
+Decides which cluster is meant when two have a node of that name, and which part of the page a live reload gets.
+Refuses nodes of clusters that the reader may not see: they look as if they did not exist.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils.translation import gettext_lazy as _
+
+from dashboard import clock, spans
+from dashboard.charts import bars, figures
+from dashboard.views.paging import node_address
+from dashboard.views.said import node_said
+from fleet.access.decorators import needs
+from fleet.access.rights import VIEW
+from fleet.access.selectors import visible_clusters
+from fleet.inventory.models import Node
+from fleet.lifecycle.machine import OUT_STATES
+from fleet.lifecycle.playbooks import CLAIMS
+from fleet.policy import selectors as policy
+from fleet.policy.rules import decide
+from fleet.readmodels import measures, node_page, timeline, words
+from fleet.readmodels.why import why
+
+RANGE_WORDS = {"45m": _("45 min"), "2h": _("2 h")}
+GROUP_WORDS = {"all": _("All"), "signals": _("Signals"), "steps": _("Steps"), "people": _("People")}
+RANGES = {"45m": timedelta(minutes=45), "2h": timedelta(hours=2)}
+PARTS = {"now": "node/_now.html", "timeline": "node/_timeline.html", "side": "node/_side.html"}
+CAPS = "node/_caps.html"
+
+
+def _nodes(request: HttpRequest, name: str) -> list[Node]:
+    found = node_page.find(name, visible_clusters(request.user, VIEW), request.GET.get("cluster", ""))
+    if not found:
+        raise Http404
+    return found
+
+
+@needs(VIEW)
+def node(request: HttpRequest, name: str) -> HttpResponse:
+    found = _nodes(request, name)
+    if len(found) > 1:
+        return render(request, "node/choose.html", {"name": name, "nodes": found}, status=300)
+    part = request.GET.get("part", "")
+    if part == "caps":
+        return render(request, CAPS, _caps(found[0]))
+    return render(request, PARTS.get(part, "node/page.html"), _context(request, found[0]))
+
+
+def _context(request: HttpRequest, row: Node) -> dict[str, Any]:
+    now = clock.now()
+    group = request.GET.get("tl", "all")
+    group = group if group in timeline.GROUPS else "all"
+    span = request.GET.get("range", "45m")
+    span = span if span in RANGES else "45m"
+    page = node_page.read(row, now, history=RANGES[span])
+    drawn = figures.cards(page)
+    return {
+        "self": node_address(row, row.cluster),
+        "by": words.actor(page.lifecycle.by) if page.lifecycle.by else "",
+        "step_number": page.workflow.step + 1 if page.workflow else 0,
+        "measured_at": spans.absolute(page.measured_at, "hms") if page.measured_at else "",
+        "measured": any(not card.empty for card in drawn),
+        "faulty": next((card.faulty for card in drawn), None),
+        "ranges": RANGE_WORDS.items(),
+        "groups": GROUP_WORDS.items(),
+        "managed": row.managed,
+        "page": page,
+        "node": row,
+        "now": now,
+        "said": node_said(page, now),
+        "why": _why(row, now),
+        "events": _timed(timeline.events(row, group=group), now),
+        "group": group,
+        "range": span,
+        "charts": drawn,
+    }
+
+
+def _timed(events: list[timeline.Event], now: datetime) -> list[tuple[timeline.Event, str]]:
+    """Each event with the form of its time: the clock today, the day before that."""
+    return [(event, "hms" if now - event.at < timedelta(hours=20) else "day") for event in events]
+
+
+def _why(row: Node, now: datetime) -> dict[str, Any]:
+    found = why(row.cluster.name, row.name, now)
+    blocked = found.get("blocked")
+    if blocked and isinstance(blocked.get("until"), str):
+        found["blocked"] = {**blocked, "until": datetime.fromisoformat(blocked["until"])}
+    return found
+
+
+def _caps(row: Node) -> dict[str, Any]:
+    """Every cap that the node counts against, and what the guard would say to each act that needs room."""
+    now = clock.now()
+    fleet = policy.read_fleet(now, OUT_STATES)
+    caps = policy.caps_of(row.cluster_id)
+    place = fleet.places.get(row.pk)
+    guards = [
+        (words.word(words.VERBS, verb), decide(kind, place, caps, fleet.tally, now))
+        for verb, kind in CLAIMS.items()
+        if place is not None
+    ]
+    lines = [bars.cap_line(cap, row.name) for cap in policy.cap_usage(fleet, row.pk, caps)]
+    return {"node": row, "caps": lines, "guards": guards, "managed": row.managed, "now": now}
+
+
+@needs(VIEW)
+def chart(request: HttpRequest, name: str, kind: str) -> HttpResponse:
+    """One Plotly figure as JSON. Peers are the other nodes of the pool."""
+    if kind not in figures.KINDS:
+        raise Http404
+    row = _nodes(request, name)[0]
+    now = clock.now()
+    span = RANGES.get(request.GET.get("range", ""), RANGES["45m"])
+    page = node_page.read(row, now, history=span)
+    band = [] if figures.KINDS[kind].of_ports else measures.peer_band(row, figures.KINDS[kind].key, now - span)
+    response = JsonResponse(figures.figure(kind, page, band, now - span, now))
+    response["Cache-Control"] = "no-store"
+    return response

@@ -1,0 +1,170 @@
+"""The one sentence that opens a page about one thing.
+
+Decides its order: state, cause, since, by whom, next. A person woken at night reads that and may close the page.
+Refuses rules of its own: it puts words to what a read model found. Every part from outside is escaped.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.template import Context
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from dashboard import spans
+from dashboard.templatetags import muster as tags
+from fleet.health.models import Incident
+from fleet.readmodels import words
+from fleet.readmodels.node_page import NodePage
+from fleet.readmodels.workflow_page import WorkflowPage
+
+Clause = str | SafeString
+
+
+def node_said(page: NodePage, now: datetime) -> SafeString:
+    return _join([_node_state(page), _holder(page), _block(page), _next(page, now)])
+
+
+def _join(clauses: list[Clause]) -> SafeString:
+    return format_html_join(" ", "{}", ((clause,) for clause in clauses if clause))
+
+
+def _node_state(page: NodePage) -> SafeString:
+    lifecycle, verdict = page.lifecycle, page.verdict
+    state = words.word(words.NODE_STATES, lifecycle.state)
+    lead = format_html(_("<b>{state} since {time}</b>"), state=state, time=_clock(lifecycle.since))
+    if page.incident is not None and page.incident.state == Incident.OPEN:
+        return format_html(_("{lead} because <b>{cause}</b>."), lead=lead, cause=_bare(page.incident.title))
+    if verdict.verdict == "healthy":
+        return format_html(_("{lead}, healthy."), lead=lead)
+    if page.signals:
+        return format_html(_("{lead}, {verdict}: <b>{cause}</b>."), lead=lead, cause=_bare(page.signals[0].title),
+                           verdict=words.word(words.VERDICTS, verdict.verdict).lower())  # fmt: skip
+    reason = _bare(verdict.reason) or _("no reason was given")
+    word = words.word(words.VERDICTS, verdict.verdict).lower()
+    return format_html(
+        _("{lead}, {verdict} since {time}: {reason}."),
+        lead=lead,
+        reason=reason,
+        verdict=word,
+        time=_clock(verdict.since),
+    )
+
+
+def _holder(page: NodePage) -> Clause:
+    node = page.node
+    ours = bool(node.hold_value) or (page.working and page.workflow is not None and bool(page.workflow.hold_value))
+    if ours and page.incident is not None:
+        link = format_html('<a href="{}">{}</a>', reverse("incident", args=[page.incident.pk]), page.incident.label)
+        if node.foreign_hold:
+            text = _("Muster holds it for incident {incident}; somebody else cordoned it too.")
+            return format_html(text, incident=link)
+        return format_html(_("Muster holds the node for incident {incident}."), incident=link)
+    if ours:
+        return _("Muster holds the node.")
+    if node.foreign_hold:
+        return _("Cordoned outside Muster: it takes no new work until whoever cordoned it uncordons it.")
+    return ""
+
+
+def _block(page: NodePage) -> Clause:
+    workflow = page.workflow
+    if workflow is None or workflow.state != "blocked":
+        return ""
+    return format_html("{}.", _bare(workflow.blocked_text))
+
+
+def _next(page: NodePage, now: datetime) -> SafeString:
+    following = page.next
+    if following.until is None:
+        return format_html(_("<b>Next:</b> {text}."), text=following.text)
+    return format_html(
+        _("<b>Next:</b> {text}; asked again in {left}."), text=following.text, left=_left(following.until, now)
+    )
+
+
+def workflow_said(page: WorkflowPage, now: datetime) -> SafeString:
+    workflow = page.workflow
+    clauses: list[Clause]
+    if workflow.state == "planned":
+        clauses = [_("<b>Only a plan:</b> the mode allows no write."), _cause(page), _would(page)]
+    elif workflow.state == "waiting":
+        lead = _("<b>Waiting for approval:</b> nothing is written before a person agrees.")
+        clauses = [lead, _cause(page), _would(page)]
+    elif workflow.state == "repair":
+        clauses = [_("<b>Waiting for people:</b> the node must be repaired."), _cause(page), _ticket_next(page)]
+    elif page.ended:
+        return _ended_said(page, now)
+    else:
+        clauses = [_under_way(page), _after(page, now)]
+    return _join([clause if isinstance(clause, SafeString) else format_html(clause) for clause in clauses if clause])
+
+
+def _under_way(page: WorkflowPage) -> SafeString:
+    workflow, current = page.workflow, page.current
+    doing = words.word(words.VERB_DOING, workflow.verb)
+    text = workflow.blocked_text if workflow.state == "blocked" else (current.text if current else "")
+    if workflow.verb == "drain" and text.startswith(doing):
+        text = text[len(doing) :].lstrip(":, ")
+    return format_html("<b>{}:</b> {}.", doing, _bare(text))
+
+
+def _after(page: WorkflowPage, now: datetime) -> SafeString:
+    workflow, after = page.workflow, page.after
+    following = after.label.lower() if after else _("the end")
+    if workflow.state == "blocked" and page.next_at is not None:
+        verb = words.word(words.VERBS, workflow.verb).lower()
+        return format_html(_("<b>Next:</b> {verb} is asked again in {left}, then {after}."), verb=verb,
+                           left=_left(page.next_at, now), after=following)  # fmt: skip
+    return format_html(_("<b>Next:</b> {after}."), after=following)
+
+
+def _ended_said(page: WorkflowPage, now: datetime) -> SafeString:
+    workflow = page.workflow
+    ended = workflow.ended_at or now
+    state = words.word(words.WORKFLOW_STATES, workflow.state)
+    took = spans.span((ended - (workflow.started_at or workflow.created_at)).total_seconds())
+    outcome = _bare(workflow.outcome) or _("no outcome was recorded")
+    lead = format_html(
+        _("<b>{state} at {time}</b> after {took}: {outcome}."),
+        state=state,
+        time=_clock(ended),
+        took=took,
+        outcome=outcome,
+    )
+    if workflow.state == "succeeded":
+        return _join([lead, format_html(_("<b>Next:</b> nothing; the node takes work again."))])
+    return _join([lead, format_html(_("<b>Next:</b> a person decides what follows."))])
+
+
+def _cause(page: WorkflowPage) -> Clause:
+    incident = page.workflow.incident
+    return format_html(_("The cause: <b>{title}</b>."), title=_bare(incident.title)) if incident else ""
+
+
+def _would(page: WorkflowPage) -> SafeString:
+    steps = ", ".join(line.label.lower() for line in page.steps)
+    return format_html(_("<b>Next:</b> it would do: {steps}."), steps=steps)
+
+
+def _ticket_next(page: WorkflowPage) -> SafeString:
+    if page.ticket is None:
+        return format_html(_("<b>Next:</b> a ticket is opened."))
+    link = format_html('<a href="{}">{}</a>', reverse("ticket", args=[page.ticket.pk]), page.ticket.label)
+    return format_html(_("<b>Next:</b> closing {ticket} sends the node to validation."), ticket=link)
+
+
+def _bare(text: str) -> str:
+    return text.strip().rstrip(".")
+
+
+def _clock(when: datetime) -> Clause:
+    """Hours and minutes of today, else the day as well."""
+    return tags.at(when, "hm")
+
+
+def _left(until: datetime, now: datetime) -> Clause:
+    return tags.countdown(Context({"now": now}), until)

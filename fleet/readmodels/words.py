@@ -1,0 +1,166 @@
+"""The words that pages use for states, verbs and outcomes.
+
+Decides one translatable name, and one sentence where a name is not enough, for every value of the domain. Refuses to
+choose colours or shapes: those belong to the templates.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as lazy
+from django.utils.translation import ngettext
+
+Word = str | Promise
+
+NODE_STATES: dict[str, Word] = {
+    "in_service": lazy("In service"),
+    "suspect": lazy("Suspect"),
+    "held": lazy("Held"),
+    "draining": lazy("Draining"),
+    "drained": lazy("Drained"),
+    "remediating": lazy("Remediating"),
+    "validating": lazy("Validating"),
+    "soaking": lazy("Soaking"),
+    "awaiting_repair": lazy("Awaiting repair"),
+    "released": lazy("Released"),
+    "unmanaged": lazy("Unmanaged"),
+    "retired": lazy("Retired"),
+}
+VERDICTS: dict[str, Word] = {
+    "healthy": lazy("Healthy"),
+    "degraded": lazy("Degraded"),
+    "unhealthy": lazy("Unhealthy"),
+    "unknown": lazy("Unknown"),
+    "lost": lazy("Lost"),
+}
+WORKFLOW_STATES: dict[str, Word] = {
+    "planned": lazy("Planned"),
+    "waiting": lazy("Waiting for approval"),
+    "running": lazy("Running"),
+    "blocked": lazy("Blocked"),
+    "repair": lazy("In repair"),
+    "succeeded": lazy("Succeeded"),
+    "failed": lazy("Failed"),
+    "cancelled": lazy("Cancelled"),
+}
+VERBS: dict[str, Word] = {
+    "hold": lazy("Hold"),
+    "drain": lazy("Drain"),
+    "reboot": lazy("Reboot"),
+    "wait_repair": lazy("Wait for repair"),
+    "validate": lazy("Validate"),
+    "soak": lazy("Soak"),
+    "return": lazy("Return to service"),
+    "release": lazy("Release"),
+}
+VERB_SENTENCES: dict[str, Word] = {
+    "hold": lazy("Cordon the node, with Muster as an owner of the hold. What runs is untouched."),
+    "drain": lazy("Evict its pods through the eviction API; disruption budgets are respected."),
+    "reboot": lazy("Reboot through its BMC; proved by a changed boot ID, Ready and a fresh heartbeat."),
+    "wait_repair": lazy("Open a ticket with the evidence; closing it goes on with the tests."),
+    "validate": lazy("Test it: every GPU seen, devices healthy, a validation job on the node."),
+    "soak": lazy("Watch it before it returns; a signal of the same cause sends it back."),
+    "return": lazy("Muster leaves as owner of the hold. With no other owner the node is uncordoned."),
+    "release": lazy("Muster leaves as owner of the hold without remediation."),
+}
+VERB_DOING: dict[str, Word] = {
+    "hold": lazy("Being held"),
+    "drain": lazy("Draining, not drained"),
+    "reboot": lazy("Rebooting"),
+    "wait_repair": lazy("Waiting for repair"),
+    "validate": lazy("Being validated"),
+    "soak": lazy("Soaking"),
+    "return": lazy("Returning to service"),
+    "release": lazy("Being released"),
+}
+STEP_STATES: dict[str, Word] = {
+    "running": lazy("Under way"),
+    "done": lazy("Done"),
+    "failed": lazy("Failed"),
+    "skipped": lazy("Skipped"),
+    "cancelled": lazy("Cancelled"),
+}
+CAP_KINDS: dict[str, Word] = {
+    "hold": lazy("Held"),
+    "take_out": lazy("Out of service"),
+    "in_flight": lazy("In flight"),
+}
+SCOPES: dict[str, Word] = {
+    "fleet": lazy("fleet"),
+    "cluster": lazy("cluster"),
+    "pool": lazy("pool"),
+    "rack": lazy("rack"),
+    "leaf": lazy("leaf"),
+    "nvlink": lazy("NVLink domain"),
+    "node": lazy("node"),
+}
+SOURCES: dict[str, Word] = {
+    "log": lazy("kernel log"),
+    "kernel": lazy("kernel log"),
+    "dcgm": lazy("DCGM"),
+    "node": lazy("node exporter"),
+    "node_exporter": lazy("node exporter"),
+    "kubernetes": lazy("Kubernetes"),
+    "bmc": lazy("BMC"),
+}
+AUDIT_ACTIONS: dict[str, Word] = {
+    "workflow.approve": lazy("approved the plan"),
+    "workflow.abort": lazy("aborted the workflow"),
+    "workflow.retry": lazy("asked to retry now"),
+    "workflow.skip": lazy("skipped a step"),
+    "workflow.blocked": lazy("was blocked"),
+    "step.skip": lazy("skipped a step"),
+    "step.done": lazy("finished a step"),
+    "step.failed": lazy("failed a step"),
+    "ticket.open": lazy("opened a ticket"),
+    "ticket.close": lazy("closed the ticket"),
+    "incident.open": lazy("opened an incident"),
+    "incident.resolve": lazy("resolved the incident"),
+    "node.state": lazy("moved the node"),
+    "claim.grant": lazy("granted room"),
+    "inventory.import": lazy("imported facts"),
+}
+
+
+def word(table: dict[str, Word], value: str) -> str:
+    """The word for `value`; an unknown value is shown as it is, with spaces."""
+    return str(table.get(value) or value.replace("_", " "))
+
+
+def actor(name: str) -> str:
+    """Who acted, as people call it: every process of ours is Muster."""
+    return "Muster" if name == "muster" or name.startswith("muster:") else name
+
+
+def duration(value: timedelta | float | None) -> str:
+    """A length of time in at most two units; tenths below ten seconds."""
+    if value is None:
+        return ""
+    seconds = max(0.0, value.total_seconds() if isinstance(value, timedelta) else float(value))
+    if seconds < 9.95:
+        return _("%(n).1f s") % {"n": seconds}
+    if seconds < 90:
+        return _("%(n)d s") % {"n": round(seconds)}
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 10:
+        return _("%(m)d min %(s)d s") % {"m": minutes, "s": rest} if rest else _("%(n)d min") % {"n": minutes}
+    if minutes < 90:
+        return _("%(n)d min") % {"n": minutes}
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return _("%(h)d h %(m)d min") % {"h": hours, "m": minutes} if minutes else _("%(n)d h") % {"n": hours}
+    return days(hours // 24)
+
+
+def days(count: int) -> str:
+    return ngettext("%(n)d day", "%(n)d days", count) % {"n": count}
+
+
+def countdown(until_seconds: float) -> str:
+    """`m:ss` as a countdown shows it; never below zero."""
+    minutes, seconds = divmod(max(0, round(until_seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,1 @@
+"""The pages about one thing, against a real database."""
