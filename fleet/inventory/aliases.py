@@ -38,6 +38,11 @@ class AliasTable:
             if key and self._of.setdefault(key, node_id) != node_id:
                 self._of[key] = _AMBIGUOUS
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AliasTable) and self._of == other._of
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __len__(self) -> int:
         return len(self._of)
 

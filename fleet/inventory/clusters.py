@@ -84,6 +84,11 @@ def remove(cluster: Cluster, *, by: str, now: datetime) -> None:
         audit.record(audit.chain_of(cluster.pk), [audit.Entry(by, "cluster.remove", f"cluster:{cluster.pk}")], now)
 
 
+def reload(cluster: Cluster) -> Cluster:
+    """The registration as it is now."""
+    return Cluster.objects.get(pk=cluster.pk)
+
+
 @transaction.atomic
 def connected(cluster_id: int, epoch: int, now: datetime) -> datetime:
     """Note the first connect once and for ever; what is older than it is history."""

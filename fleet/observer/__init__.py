@@ -1,1 +1,5 @@
-"""The process that watches one cluster: watches, scrapes, receives, judges, opens incidents. It never acts on a node."""
+"""The observer: one process per cluster that sees, judges and writes down.
+
+Decides how watches, scrapes and pushes become rows, within one lease per cluster. Refuses to act on a cluster: what is
+to be done is written as a plan, and workers do it.
+"""

@@ -1,0 +1,74 @@
+"""One turn of the rules: judge, commit, settle, tell.
+
+Decides the order of a turn, and when verdicts may be told: not before every exporter was asked once, because a process
+that has just started knows nothing and should not say so of each node. Refuses to write what did not change.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from fleet.inventory import clusters
+from fleet.observer.conditions import Conditions
+from fleet.observer.judge import Judge
+from fleet.observer.scraping import Scraper
+from fleet.observer.session import DATABASE_AWAY, Session
+from fleet.observer.verdicts import VerdictBook
+from fleet.telemetry.frame import STALE_INTERVALS, Frame
+
+log = logging.getLogger(__name__)
+SETTLE_EVERY = 2.0
+SKEW_SECONDS = 300.0
+
+
+class Cycle:
+    def __init__(self, session: Session, frame: Frame, judge: Judge, scraper: Scraper, conditions: Conditions) -> None:
+        self._session, self._frame, self._judge = session, frame, judge
+        self._scraper, self._conditions = scraper, conditions
+        self.book = VerdictBook(session, frame)
+        self._began = session.clock.monotonic()
+        self.seconds = 0.0
+
+    def turn(self) -> None:
+        """Everything of one cycle. A database that is away leaves edges queued and verdicts unwritten."""
+        session = self._session
+        began = session.clock.monotonic()
+        try:
+            if session.connected_at is None:
+                return
+            verdicts = session.once(self._judge.cycle)
+            while session.once(self._judge.commit):
+                pass
+            session.once(self._judge.settle)
+            if self._may_tell():
+                self.book.update(verdicts, self._judge.facts.ids)
+            self._tell_conditions()
+        except DATABASE_AWAY as error:
+            log.warning("the cycle waits for the database: %s", str(error).strip().splitlines()[0])
+        finally:
+            self.seconds = session.clock.monotonic() - began
+
+    def _may_tell(self) -> bool:
+        patience = STALE_INTERVALS * self._session.interval
+        return self._scraper.round_done or self._session.clock.monotonic() - self._began > patience
+
+    def _tell_conditions(self) -> None:
+        session, conditions = self._session, self._conditions
+        now = session.clock.now()
+        failing = self._scraper.failing()
+        if failing:
+            example = failing[0].last_error or f"{failing[0].job} on {failing[0].node}"
+            text = f"{len(failing)} of {self._scraper.total()} exporters do not answer, for example: {example}"
+            conditions.state("scrape", text[:400], now)
+        else:
+            conditions.mend("scrape")
+        skewed = [t for t in list(self._frame.targets) if abs(float(self._frame.t.skew[t.index])) > SKEW_SECONDS]
+        if skewed:
+            text = f"The clock of {skewed[0].node} is {float(self._frame.t.skew[skewed[0].index]):.0f} s off."
+            conditions.state("clock_skew", text if len(skewed) == 1 else f"{text} {len(skewed)} exporters are.", now)
+        else:
+            conditions.mend("clock_skew")
+        listed = conditions.changed(session.clock.monotonic())
+        if listed is not None:
+            session.once(lambda: clusters.set_conditions(session.cluster_id, session.epoch, listed))
+            conditions.wrote(listed, session.clock.monotonic())

@@ -1,0 +1,109 @@
+"""The event loop of the observer: scrapes and the push server, in one thread.
+
+Decides the port (the wanted one, else the next free) and when it is told: the address file appears once the server
+listens. Refuses to end the observer because of one of them: what fails is logged and started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Callable
+
+import uvicorn
+import uvloop
+
+from fleet.observer.push import Push
+from fleet.observer.runfiles import publish
+from fleet.observer.scraping import Scraper
+from fleet.observer.session import Session
+
+log = logging.getLogger(__name__)
+PORTS_TRIED = 100
+
+
+def listen(host: str, wanted: int) -> socket.socket:
+    """A listening socket on the wanted port or the next free one."""
+    for port in range(wanted, min(wanted + PORTS_TRIED, 65536)):
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+            listener.listen(1024)
+        except OSError:
+            listener.close()
+            continue
+        listener.setblocking(False)
+        return listener
+    raise OSError(f"no free port from {wanted} to {wanted + PORTS_TRIED - 1} on {host}")
+
+
+class Front:
+    def __init__(self, session: Session, push: Push, scraper: Scraper, listener: socket.socket) -> None:
+        self._session, self._push, self._scraper, self._listener = session, push, scraper, listener
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._server: uvicorn.Server | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        host = self._listener.getsockname()[0]
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def start(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name="front", daemon=True)
+        thread.start()
+        return thread
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Run `work` in the loop's thread, where the frame is written."""
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(work)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._main())
+        except Exception:
+            log.exception("the event loop ended")
+            self._session.end("The event loop ended.")
+
+    async def _main(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        config = uvicorn.Config(
+            self._push,
+            lifespan="off",
+            http="httptools",
+            ws="none",
+            access_log=False,
+            log_config=None,
+            log_level="warning",
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=1,
+            server_header=False,
+        )
+        self._server = uvicorn.Server(config)
+        serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
+        scraping = asyncio.create_task(self._keep_scraping())
+        while not self._server.started and not serving.done():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        publish(self._session.run_dir / f"observer-{self._session.name}.url", self.url)
+        while not self._session.stopping():  # noqa: ASYNC110 - a thread's event, set by other threads
+            await asyncio.sleep(0.1)
+        self._server.should_exit = True
+        scraping.cancel()
+        await asyncio.wait([serving, scraping], timeout=2)
+
+    async def _keep_scraping(self) -> None:
+        while not self._session.stopping():
+            try:
+                await self._scraper.run()
+            except Exception:
+                log.exception("scraping failed; it goes on")
+                await asyncio.sleep(1)

@@ -1,0 +1,144 @@
+"""From kernel lines and cycles to committed incidents and plans.
+
+Decides what is committed together: the edges, the rules' memory of those nodes, the plans and the audit rows. Edges
+wait in one queue until a commit has taken them, whichever thread found them, so a database that is away loses none.
+Refuses to let the path of a fatal line wait for a cycle: only the two commits exclude each other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+
+from fleet.audit import services as audit
+from fleet.health import selectors as health_selectors
+from fleet.health import services as health
+from fleet.health.rules.engine import RuleEngine
+from fleet.health.rules.types import ClusterView, Edge, NodeFacts, Verdict
+from fleet.inventory import lease
+from fleet.lifecycle import services as lifecycle
+from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES
+from fleet.lifecycle.models import Workflow
+from fleet.observer import restore
+from fleet.observer.facts import FactsReader
+from fleet.observer.session import DATABASE_AWAY, Session, Stopping
+from fleet.telemetry.frame import Frame
+from fleet.telemetry.kernellog import KernelLine
+
+log = logging.getLogger(__name__)
+BATCH = 2000
+
+
+class Judge:
+    def __init__(self, session: Session, frame: Frame) -> None:
+        self.session, self.frame = session, frame
+        self.engine = RuleEngine(frame)
+        self.facts = FactsReader()
+        self._queue: list[Edge] = []
+        self._dirty: set[str] = set()
+        self._queue_lock = threading.Lock()
+        self._commit_lock = threading.Lock()
+        self.opened = 0
+        self.plans = 0
+        self.edges = 0
+
+    def start(self) -> None:
+        """Take back what was remembered, before the first line and the first cycle."""
+        self._queue = restore.load(self.engine, self.session.cluster_id)
+        self.read_facts()
+
+    def read_facts(self) -> dict[str, NodeFacts]:
+        connected_at = self.session.connected_at or self.session.clock.now()
+        return self.facts.read(self.session.cluster_id, connected_at)
+
+    def hear(self, lines: Sequence[tuple[str, KernelLine]]) -> None:
+        """Judge kernel lines of nodes already resolved. Nothing is written before `commit`."""
+        now = self.session.clock.now()
+        for node, line in lines:
+            facts = self.facts.of.get(node)
+            if facts is None:
+                facts = self.read_facts().get(node)
+            if facts is None:
+                continue
+            with self._queue_lock:
+                self._queue += self.engine.on_kernel_line(line, facts, now)
+
+    def cycle(self) -> dict[str, Verdict]:
+        """All rules once; verdicts of every node. Nothing is written before `commit`."""
+        clock = self.session.clock
+        nodes = self.read_facts()
+        view = ClusterView(now=clock.now(), monotonic=clock.monotonic(), frame=self.frame, nodes=nodes)
+        edges = self.engine.cycle(view)
+        with self._queue_lock:
+            self._queue += edges
+        return self.engine.verdicts(view)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def commit(self) -> bool:
+        """Write everything that is queued. Raises what the database raises; then all of it stays queued."""
+        with self._commit_lock:
+            with self._queue_lock:
+                batch = self._queue[:BATCH]
+                self._dirty |= self.engine.take_dirty()
+                states = restore.export(self.engine, self._dirty)
+            if not batch and not states:
+                return False
+            try:
+                self._write(batch, states)
+            except (*DATABASE_AWAY, lease.LeaseLost, Stopping):
+                raise
+            except Exception:
+                log.exception("a batch of %d edges could not be stored; trying them one by one", len(batch))
+                self._write_singly(batch)
+            with self._queue_lock:
+                del self._queue[: len(batch)]
+                self._dirty -= states.keys()
+            return True
+
+    def _write(self, batch: Sequence[Edge], states: dict[str, object]) -> None:
+        session, now = self.session, self.session.clock.now()
+        journal: list[audit.Entry] = []
+        plans: list[int] = []
+        with transaction.atomic():
+            lease.guard(session.cluster_id, session.epoch)
+            ids = health.apply_edges(session.cluster_id, batch, self.facts.ids, session.epoch, now, journal)
+            restore.save(session.cluster_id, states, self.facts.ids)
+            if ids:
+                plans = lifecycle.plan(session.cluster_id, ids, now)
+            audit.record(audit.chain_of(session.cluster_id), journal, now)
+        self.edges += len(batch)
+        self.opened += len(ids)
+        self.plans += len(plans)
+
+    def _write_singly(self, batch: Sequence[Edge]) -> None:
+        """One edge that no table takes must not hold up all others."""
+        for edge in batch:
+            try:
+                self._write([edge], {})
+            except (*DATABASE_AWAY, lease.LeaseLost):
+                raise
+            except Exception:
+                log.exception("dropped an edge that cannot be stored: %s", edge)
+
+    def settle(self) -> list[int]:
+        """Resolve incidents whose signals are all cleared and that no workflow works on (a workflow ends its own)."""
+        quiet = health_selectors.quiet_incidents(self.session.cluster_id)
+        if not quiet:
+            return []
+        busy = Workflow.objects.filter(incident_id__in=quiet, state__in=OPEN_WORKFLOW_STATES)
+        free = sorted(set(quiet) - set(busy.values_list("incident_id", flat=True)))
+        if not free:
+            return []
+        return self._resolve(free, self.session.clock.now())
+
+    def _resolve(self, ids: list[int], now: datetime) -> list[int]:
+        with transaction.atomic():
+            lease.guard(self.session.cluster_id, self.session.epoch)
+            return health.resolve_incidents(ids, "The fault is over: all its signals cleared.", now)

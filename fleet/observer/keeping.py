@@ -1,0 +1,110 @@
+"""What is kept besides judgements: parts, history for charts, counted refusals.
+
+Decides the pace: refusals and parts every few seconds, a sample of the history every ten, whole minutes written once.
+Refuses to hold up anything else: it runs in a thread of its own and its loss costs a gap in a chart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from fleet.inventory import services as inventory
+from fleet.inventory.services import DeviceSeen
+from fleet.observer.push import Refusals
+from fleet.observer.session import Session
+from fleet.telemetry import history, services
+from fleet.telemetry.frame import Frame
+from fleet.telemetry.intake import Intake
+from fleet.telemetry.services import Refusal
+
+KINDS = {"gpu": "gpu", "port": "hca", "mount": "mount"}
+PARTS_EVERY, REFUSALS_EVERY, FORGET_EVERY = 5.0, 5.0, 300.0
+
+
+@dataclass(slots=True)
+class Keeper:
+    session: Session
+    frame: Frame
+    intake: Intake
+    refusals: Refusals
+    recorder: history.Recorder = field(init=False)
+    _at: dict[str, float] = field(default_factory=dict)
+    _parts: dict[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    _rejects: dict[int, Counter[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.recorder = history.Recorder(self.frame)
+
+    def turn(self) -> None:
+        """Whatever is due."""
+        if self._is_due("history", history.SAMPLE_EVERY):
+            self.record()
+        if self._is_due("parts", PARTS_EVERY):
+            self.parts()
+        if self._is_due("refusals", REFUSALS_EVERY):
+            self.count_refusals()
+        if self._is_due("forget", FORGET_EVERY):
+            self.session.once(lambda: history.forget(self.session.clock.now(), self.session.stopping))
+
+    def _is_due(self, what: str, every: float) -> bool:
+        mono = self.session.clock.monotonic()
+        if mono - self._at.get(what, float("-inf")) < every:
+            return False
+        self._at[what] = mono
+        return True
+
+    def record(self) -> None:
+        session = self.session
+        now = session.clock.now()
+        self.recorder.sample(now, session.clock.monotonic())
+        minutes = self.recorder.take_minutes(now)
+        if minutes:
+            session.once(lambda: history.store(session.cluster_id, minutes, session.node_ids))
+
+    def parts(self) -> int:
+        """Devices that are new or tell something else of themselves."""
+        session, seen, marks = self.session, [], {}
+        for device in list(self.frame.devices):
+            kind, node_id = KINDS.get(device.kind), session.node_ids.get(device.node)
+            if kind is None or node_id is None or device.target < 0:
+                continue
+            mark = tuple(sorted(device.attrs.items()))
+            if self._parts.get(device.index) == mark:
+                continue
+            marks[device.index] = mark
+            index = device.attrs.get("index", "")
+            seen.append(
+                DeviceSeen(
+                    node_id, kind, device.key, int(index) if index.isdigit() else None,
+                    device.attrs.get("serial", ""), device.attrs.get("pci", ""), device.attrs.get("model", ""),
+                )
+            )  # fmt: skip
+        if seen:
+            session.once(lambda: inventory.sync_devices(session.cluster_id, seen, session.clock.now(), session.epoch))
+            self._parts.update(marks)
+        return len(seen)
+
+    def count_refusals(self) -> None:
+        """Add what exporters and pushers sent in vain to the counters."""
+        refused = self.refusals.take()
+        counted: dict[int, Counter[str]] = {}
+        for target in list(self.frame.targets):
+            more = target.rejects - self._rejects.get(target.index, Counter())
+            for reason, count in more.items():
+                text = target.last_reject or f"{target.job} of {target.node} sent samples that were refused: {reason}."
+                refused[Refusal("scrape", reason, f"{target.node}/{target.job}")] = (count, text)
+            if more:
+                counted[target.index] = Counter(target.rejects)
+        if not refused:
+            return
+        try:
+            self.session.once(
+                lambda: services.count_rejections(self.session.cluster_id, refused, self.session.clock.now())
+            )
+        except BaseException:
+            for refusal, (count, text) in refused.items():
+                if refusal.source == "push":
+                    self.refusals.add(refusal, text, count)
+            raise
+        self._rejects.update(counted)

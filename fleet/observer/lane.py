@@ -1,0 +1,101 @@
+"""The fast lane: kernel lines from receipt to commit.
+
+Decides that whatever arrived while one commit ran goes into the next one together, so a burst of a thousand requests is
+a few transactions. A request is answered only after its lines are committed. Refuses to wait long for a database that
+is away: the shipper is told to come again, and the edges found meanwhile stay queued for whoever commits next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from django.db import connection
+
+from fleet.observer.judge import Judge
+from fleet.observer.session import DATABASE_AWAY, Session, Stopping
+from fleet.telemetry.kernellog import KernelLine
+
+log = logging.getLogger(__name__)
+MAX_LINES = 20_000
+
+
+@dataclass(slots=True)
+class _Parcel:
+    lines: Sequence[tuple[str, KernelLine]]
+    done: Callable[[bool], None]
+
+
+@dataclass(slots=True)
+class Lane:
+    """One thread; `submit` may be called from any other."""
+
+    session: Session
+    judge: Judge
+    committed: Callable[[], None]
+    counts: Counter[str] = field(default_factory=Counter)
+    _parcels: queue.Queue[_Parcel] = field(default_factory=queue.Queue)
+
+    def start(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name="lane", daemon=True)
+        thread.start()
+        return thread
+
+    async def take(self, lines: Sequence[tuple[str, KernelLine]]) -> bool:
+        """True once the lines are judged and committed; False when the database did not take them."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bool] = loop.create_future()
+
+        def done(stored: bool) -> None:
+            loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(stored))
+
+        self._parcels.put(_Parcel(lines, done))
+        return await answer
+
+    def _run(self) -> None:
+        try:
+            while not self.session.stopping():
+                parcels = self._collect()
+                if parcels:
+                    stored = self._process(parcels)
+                    for parcel in parcels:
+                        parcel.done(stored)
+        finally:
+            connection.close()
+
+    def _collect(self) -> list[_Parcel]:
+        """The next parcel, and all that came with it."""
+        try:
+            parcels = [self._parcels.get(timeout=0.2)]
+        except queue.Empty:
+            return []
+        lines = len(parcels[0].lines)
+        while lines < MAX_LINES:
+            try:
+                parcels.append(self._parcels.get_nowait())
+            except queue.Empty:
+                break
+            lines += len(parcels[-1].lines)
+        return parcels
+
+    def _process(self, parcels: Sequence[_Parcel]) -> bool:
+        try:
+            self.judge.hear([line for parcel in parcels for line in parcel.lines])
+            while self.session.once(self.judge.commit):
+                self.committed()
+        except Stopping:
+            return False
+        except DATABASE_AWAY as error:
+            log.warning("kernel lines wait for the database: %s", str(error).strip())
+            self.session.stop.wait(0.1)
+            return False
+        except Exception:
+            log.exception("kernel lines could not be judged")
+            return False
+        self.counts["lines"] += sum(len(parcel.lines) for parcel in parcels)
+        return True

@@ -1,0 +1,104 @@
+"""One full pass: list, scrape, judge, write, tell.
+
+Decides that a pass takes the lease like an observer does and gives it back. Refuses to run beside one: two writers
+would only fence each other out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from fleet import wiring
+from fleet.inventory import clusters, lease
+from fleet.inventory.models import Cluster
+from fleet.observer.conditions import Conditions
+from fleet.observer.cycle import Cycle
+from fleet.observer.judge import Judge
+from fleet.observer.keeping import Keeper
+from fleet.observer.process import owner_name
+from fleet.observer.push import Refusals
+from fleet.observer.scraping import Scraper
+from fleet.observer.session import Session
+from fleet.observer.world import World
+from fleet.observer.writer import Writer
+from fleet.ports.clock import Clock
+from fleet.ports.cluster import Change, WatchState
+from fleet.telemetry.frame import Frame
+from fleet.telemetry.intake import Intake
+from fleet.telemetry.series import AMBIGUOUS, Ambiguous
+
+TTL = 60.0
+
+
+class Busy(Exception):
+    """An observer holds the lease."""
+
+
+def one_pass(cluster: Cluster, clock: Clock, run_dir: Path, interval: float) -> dict[str, Any]:
+    """Nodes, pods, one scrape of each exporter, one cycle; what came of it."""
+    began = clock.monotonic()
+    epoch = lease.take(cluster.pk, owner_name(), clock.now(), 10 * lease.TTL)
+    if epoch is None:
+        raise Busy(f"Another observer holds the lease of {cluster.name}.")
+    session = Session(clusters.reload(cluster), epoch, clock, run_dir, interval)
+    try:
+        return {"cluster": cluster.name, **_pass(session), "seconds": round(clock.monotonic() - began, 2)}
+    finally:
+        lease.release(cluster.pk, epoch)
+
+
+def _pass(session: Session) -> dict[str, Any]:
+    frame, world = Frame(), World()
+    judge = Judge(session, frame)
+
+    def resolve(name: str) -> str | Ambiguous | None:
+        match = session.aliases.resolve(name)
+        if match.miss == "ambiguous_node":
+            return AMBIGUOUS
+        return session.names.get(match.node_id) if match.node_id is not None else None
+
+    intake = Intake(frame, resolve)
+    scraper = Scraper(session, intake, world.exporters, lambda: world.exporters_version, lambda: True)
+    cycle = Cycle(session, frame, judge, scraper, Conditions(list(session.cluster.conditions)))
+    writer = Writer(session, world, lambda: None, lambda: None)
+    session.connected_at = session.cluster.connected_at
+    writer.load_names()
+    judge.start()
+    cycle.book.load()
+    _list(session, world)
+    writer.turn()
+    asyncio.run(scraper.once())
+    cycle.turn()
+    keeper = Keeper(session, frame, intake, Refusals())
+    keeper.parts()
+    keeper.count_refusals()
+    nodes, pods = world.counts()
+    return {
+        "nodes": nodes,
+        "pods": pods,
+        "targets": scraper.total(),
+        "scraped": scraper.counts["scraped"],
+        "samples": scraper.counts["samples"],
+        "signals": judge.edges,
+        "incidents": judge.opened,
+        "plans": judge.plans,
+    }
+
+
+def _list(session: Session, world: World) -> None:
+    """Each stream up to its first full list."""
+    reader = wiring.reader(session.cluster)
+
+    def unconnected(state: WatchState) -> None:
+        if not state.connected and state.text:
+            raise Busy(state.text)
+
+    for stream, take in ((reader.watch_nodes, world.node_change), (reader.watch_pods, world.pod_change)):
+        done: list[Change] = []
+        for change in stream(lambda done=done: bool(done), unconnected):  # type: ignore[misc]
+            take(change)
+            if change.kind == "synced":
+                done.append(change)
+                break

@@ -1,0 +1,244 @@
+"""One observer: from the lease to the last thread.
+
+Decides the order: lease, memory of the rules, watches, first sync, scrapes and pushes, cycles; and what ends it: a
+signal, a lost lease, a removed cluster or a changed credential. Refuses to call itself ready before the lease is held
+and the first list of nodes is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+
+from django.db import connection
+
+from fleet import wiring
+from fleet.inventory import clusters, lease
+from fleet.inventory.models import Cluster
+from fleet.observer.conditions import Conditions
+from fleet.observer.cycle import Cycle
+from fleet.observer.front import Front, listen
+from fleet.observer.judge import Judge
+from fleet.observer.keeping import Keeper
+from fleet.observer.lane import Lane
+from fleet.observer.push import Push, Refusals
+from fleet.observer.runfiles import publish, withdraw
+from fleet.observer.scraping import Scraper
+from fleet.observer.session import DATABASE_AWAY, Loop, Session, Stopping
+from fleet.observer.world import World
+from fleet.observer.writer import Writer
+from fleet.ports.clock import Clock
+from fleet.ports.cluster import Change, ClusterReader, WatchState
+from fleet.ports.errors import PortError
+from fleet.telemetry.frame import Frame
+from fleet.telemetry.intake import Intake
+from fleet.telemetry.series import AMBIGUOUS, Ambiguous
+
+log = logging.getLogger(__name__)
+RENEW_EVERY = 2.0
+STANDBY_EVERY = 0.5
+FLUSH_EVERY = 0.25
+CYCLE_EVERY = 2.0
+READER_EVERY = 5.0
+PATIENCE = 2.5
+
+
+class Observer:
+    """Everything of one holding of the lease."""
+
+    def __init__(self, session: Session, push_host: str, push_port: int) -> None:
+        self.session = session
+        self.frame = Frame()
+        self.world = World()
+        self.conditions = Conditions(list(session.cluster.conditions))
+        self.refusals = Refusals()
+        self.judge = Judge(session, self.frame)
+        self.intake = Intake(self.frame, self.resolve)
+        self.scraper = Scraper(
+            session,
+            self.intake,
+            self.world.exporters,
+            lambda: self.world.exporters_version,
+            self.world.pods_synced.is_set,
+        )
+        self.cycle = Cycle(session, self.frame, self.judge, self.scraper, self.conditions)
+        self.cycle_loop = Loop(session, "cycle", self.cycle.turn, CYCLE_EVERY)
+        self.writer = Writer(session, self.world, self._aliases_changed, self.cycle_loop.wake.set)
+        self.lane = Lane(session, self.judge, self.cycle_loop.wake.set)
+        push = Push(session, self.lane, self.refusals, self.scraper.targets)
+        listener = listen(push_host, push_port)
+        self.front = Front(session, push, self.scraper, listener)
+        if self.front.port != push_port:
+            text = f"The push port {push_port} is taken; pushes are received on {self.front.port}."
+            self.conditions.state("push_port", text, session.clock.now())
+        self.keeper = Keeper(session, self.frame, self.intake, self.refusals)
+        self.threads: list[threading.Thread] = []
+
+    def resolve(self, name: str) -> str | Ambiguous | None:
+        """For samples: whose name an exporter claims."""
+        match = self.session.aliases.resolve(name)
+        if match.miss == "ambiguous_node":
+            return AMBIGUOUS
+        return self.session.names.get(match.node_id) if match.node_id is not None else None
+
+    def _aliases_changed(self) -> None:
+        self.front.call(self.intake.aliases_changed)
+
+    def start(self) -> None:
+        session = self.session
+        session.persist("the rules' memory", self._remember)
+        watches = (("nodes", self.world.node_change), ("pods", self.world.pod_change))
+        for resource, take in watches:
+            self._thread(f"watch-{resource}", lambda resource=resource, take=take: self._watch(resource, take))  # type: ignore[misc]
+        self._add(Loop(session, "writer", self._guarded(self.writer.turn), FLUSH_EVERY))
+        self._add(Loop(session, "renew", self._renew, RENEW_EVERY))
+        self.threads += [self.lane.start(), self.front.start()]
+        self._add(self.cycle_loop)
+        self._add(Loop(session, "keeper", self._guarded(self.keeper.turn), 1.0))
+        self._thread("ready", self._announce)
+
+    def _remember(self) -> None:
+        session = self.session
+        session.connected_at = Cluster.objects.values_list("connected_at", flat=True).get(pk=session.cluster_id)
+        self.writer.load_names()
+        self.judge.start()
+        self.cycle.book.load()
+
+    def _add(self, loop: Loop) -> None:
+        loop.start()
+        self.threads.append(loop)
+
+    def _thread(self, name: str, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        self.threads.append(thread)
+
+    def _guarded(self, turn: Callable[[], None]) -> Callable[[], None]:
+        """A turn that gives its work back when the database is away, so the loop's next turn tries again."""
+
+        def guarded() -> None:
+            try:
+                turn()
+            except DATABASE_AWAY as error:
+                log.warning("waiting for the database: %s", str(error).strip().splitlines()[0])
+                self.session.stop.wait(0.3)
+
+        return guarded
+
+    def _renew(self) -> None:
+        """Keep the lease. A database that is away takes no lease from us; somebody else's epoch does."""
+        session = self.session
+        with contextlib.suppress(*DATABASE_AWAY):
+            if not session.once(lambda: lease.renew(session.cluster_id, session.epoch, session.clock.now())):
+                session.end("The lease is lost or the cluster was removed.")
+
+    def _watch(self, resource: str, take: Callable[[Change], None]) -> None:
+        """Streams for ever. A credential that cannot be used is a stated problem, and tried again."""
+        session = self.session
+        while not session.stopping():
+            try:
+                for change in self._changes(resource):
+                    take(change)
+            except PortError as error:
+                text = str(error)
+            except Exception:
+                log.exception("the watch of %s ended", resource)
+                text = f"The watch of {resource} ended for a reason that is in the observer's log."
+            else:
+                continue
+            self.conditions.state(f"watch_{resource}", text, session.clock.now())
+            session.stop.wait(READER_EVERY)
+
+    def _changes(self, resource: str) -> Iterator[Change]:
+        reader: ClusterReader = wiring.reader(self.session.cluster)
+        stream = reader.watch_nodes if resource == "nodes" else reader.watch_pods
+        return stream(self.session.stopping, self._heard)
+
+    def _heard(self, state: WatchState) -> None:
+        self.conditions.watch(state, self.session.clock.now())
+
+    def _announce(self) -> None:
+        """The ready file, once nodes are written and the push server listens."""
+        session = self.session
+        while not session.stopping():
+            url = session.run_dir / f"observer-{session.name}.url"
+            if self.writer.connected and self.front.loop is not None and url.exists():
+                publish(session.run_dir / f"observer-{session.name}.ready", str(os.getpid()))
+                return
+            session.stop.wait(0.05)
+
+    def wait(self) -> None:
+        """Until the session ends; then a short patience for the threads, and the lease is let go."""
+        session = self.session
+        session.stop.wait()
+        log.info("observer of %s ends: %s", session.name, session.why)
+        for loop in self.threads:
+            if isinstance(loop, Loop):
+                loop.wake.set()
+        deadline = session.clock.monotonic() + PATIENCE
+        for thread in self.threads:
+            thread.join(max(0.0, deadline - session.clock.monotonic()))
+        for suffix in ("ready", "url"):
+            withdraw(session.run_dir / f"observer-{session.name}.{suffix}")
+        with contextlib.suppress(*DATABASE_AWAY):
+            lease.release(session.cluster_id, session.epoch)
+        connection.close()
+
+
+def owner_name() -> str:
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def acquire(cluster: Cluster, clock: Clock, stop: threading.Event) -> int | None:
+    """Wait as a standby until the lease is ours; None when asked to stop or when the cluster is gone."""
+    owner, said = owner_name(), False
+    while not stop.is_set():
+        try:
+            epoch = lease.take(cluster.pk, owner, clock.now())
+            if epoch is not None:
+                return epoch
+            fresh = Cluster.objects.filter(pk=cluster.pk).values_list("observer", "removed_at").first()
+            if fresh is None or fresh[1] is not None:
+                return None
+            if not said:
+                log.info("standby for %s: %s holds the lease", cluster.name, fresh[0])
+                said = True
+        except DATABASE_AWAY as error:
+            connection.close()
+            log.warning("waiting for the database: %s", str(error).strip().splitlines()[0])
+        stop.wait(STANDBY_EVERY)
+    return None
+
+
+def observe(cluster: Cluster, clock: Clock, run_dir: Path, interval: float, push: tuple[str, int]) -> int:
+    """Stand by, observe until told to stop; the exit code. A lost lease ends with 3, so that a supervisor restarts."""
+    stop = threading.Event()
+    asked: list[datetime] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        asked.append(clock.now())
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask)
+    epoch = acquire(cluster, clock, stop)
+    if epoch is None:
+        return 0
+    session = Session(clusters.reload(cluster), epoch, clock, run_dir, interval, stop=stop)
+    log.info("observing %s in epoch %d", cluster.name, epoch)
+    try:
+        observer = Observer(session, *push)
+        observer.start()
+        observer.wait()
+    except Stopping:
+        log.info("observer of %s ends: %s", session.name, session.why)
+    return 0 if asked else 3

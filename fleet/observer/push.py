@@ -1,0 +1,205 @@
+"""What is pushed to the observer: who may, what is taken, what is answered.
+
+Decides by bearer token (bound to the cluster and perhaps to one node) and by the alias table whose line each is. A line
+of no node, of two, or of another node than the token's is counted and refused. 2xx means committed. Refuses bodies that
+are too large and paths it does not serve yet, each with a sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import zlib
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from asgiref.sync import sync_to_async
+from django.db import connection
+
+from fleet.access.models import Token
+from fleet.access.selectors import token_for
+from fleet.inventory.aliases import sentence
+from fleet.observer.lane import Lane
+from fleet.observer.session import DATABASE_AWAY, Session
+from fleet.telemetry.kernellog import KernelLine, read_batch
+from fleet.telemetry.services import Refusal
+
+log = logging.getLogger(__name__)
+MAX_BODY = 8 * 1024 * 1024
+TOKEN_SECONDS, NO_TOKEN_SECONDS = 10.0, 2.0
+LATER = ("/api/v1/write", "/loki/api/v1/push", "/ingest/events", "/ingest/alertmanager")
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Answered(Exception):
+    """The request ends here: status and sentence."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Refused input until the writer has counted it: (how many, an example's sentence)."""
+
+    pending: dict[Refusal, tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, refusal: Refusal, text: str, count: int = 1) -> None:
+        self.pending[refusal] = (self.pending.get(refusal, (0, ""))[0] + count, text)
+
+    def take(self) -> dict[Refusal, tuple[int, str]]:
+        taken, self.pending = self.pending, {}
+        return taken
+
+
+@dataclass(slots=True)
+class Push:
+    """The ASGI application. One event loop."""
+
+    session: Session
+    lane: Lane
+    refusals: Refusals
+    targets: Callable[[], list[dict[str, Any]]]
+    counts: Counter[str] = field(default_factory=Counter)
+    _tokens: dict[tuple[str, str], tuple[float, Token | None]] = field(default_factory=dict)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            status, body = await self._answer(scope, receive)
+        except Answered as error:
+            status, body = error.status, {"error": str(error)}
+        except Exception:
+            log.exception("a pushed request failed")
+            status, body = 500, {"error": "The request failed for a reason that is in the observer's log."}
+        self.counts[f"status_{status}"] += 1
+        headers = [(b"content-type", b"application/json")]
+        if status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        if status == 503:
+            headers.append((b"retry-after", b"1"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": orjson.dumps(body)})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
+        path, method = scope["path"], scope["method"]
+        if path == "/healthz":
+            return 200, {"observer": self.session.name, "epoch": self.session.epoch}
+        if path == "/sd/targets":
+            await self._token(scope, ("read", "push"))
+            return 200, self.targets()
+        if path in LATER:
+            raise Answered(501, f"{path} is not served yet.")
+        if path != "/ingest/logs":
+            raise Answered(404, f"There is nothing at {path}.")
+        if method != "POST":
+            raise Answered(405, "Logs are posted.")
+        token = await self._token(scope, ("push",))
+        return await self._logs(token, await _body(scope, receive))
+
+    async def _logs(self, token: Token, body: bytes) -> tuple[int, Any]:
+        batch = read_batch(body)
+        for reason, count in batch.rejected.items():
+            self.refusals.add(
+                Refusal("push", reason, token.name), f"Log records pushed by {token.name}: {reason}.", count
+            )
+        if not batch.lines and batch.rejected:
+            raise Answered(400, f"No log record could be read: {', '.join(sorted(batch.rejected))}.")
+        lines, refused = self._resolve(token, batch.lines)
+        if refused["wrong_node"] and not lines:
+            raise Answered(403, f"This token may speak only for {token.node}.")
+        if lines and not await self.lane.take(lines):
+            raise Answered(503, "The lines could not be stored now; send them again.")
+        self.counts["lines"] += len(lines)
+        return 200, {"accepted": len(lines), "rejected": dict(batch.rejected + refused)}
+
+    def _resolve(self, token: Token, claimed: list[KernelLine]) -> tuple[list[tuple[str, KernelLine]], Counter[str]]:
+        """Whose line each is; what is nobody's is counted."""
+        names, aliases = self.session.names, self.session.aliases
+        lines: list[tuple[str, KernelLine]] = []
+        refused: Counter[str] = Counter()
+        for line in claimed:
+            match = aliases.resolve(line.node_claim)
+            node = names.get(match.node_id) if match.node_id is not None else None
+            if node is None:
+                miss = match.miss or "unknown_node"
+                reason, text = str(miss), sentence(miss, line.node_claim)
+            elif token.node and token.node != node:
+                reason, text = "wrong_node", f"A token of {token.node} sent a line of {node}."
+            else:
+                lines.append((node, line))
+                continue
+            refused[reason] += 1
+            self.refusals.add(Refusal("push", reason, line.node_claim), text)
+        return lines, refused
+
+    async def _token(self, scope: Scope, scopes: tuple[str, ...]) -> Token:
+        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        kind, _, secret = given.partition(" ")
+        if kind.lower() != "bearer" or not secret.strip():
+            raise Answered(401, "A bearer token is needed: manage.py token create --scope push --cluster NAME.")
+        token = None
+        for wanted in scopes:
+            token = token or await self._cached(secret.strip(), wanted)
+        if token is None:
+            raise Answered(401, "The token is unknown, revoked, expired or of another scope.")
+        if token.cluster and token.cluster != self.session.name:
+            raise Answered(403, f"The token belongs to cluster {token.cluster}, this is {self.session.name}.")
+        return token
+
+    async def _cached(self, secret: str, scope: str) -> Token | None:
+        key = (hashlib.sha256(secret.encode()).hexdigest(), scope)
+        mono = self.session.clock.monotonic()
+        until, token = self._tokens.get(key, (0.0, None))
+        if mono < until:
+            return token
+        try:
+            token = await sync_to_async(self._look_up, thread_sensitive=True)(secret, scope)
+        except DATABASE_AWAY as error:
+            raise Answered(503, "The token cannot be checked now; send it again.") from error
+        if len(self._tokens) > 10_000:
+            self._tokens.clear()
+        self._tokens[key] = (mono + (TOKEN_SECONDS if token else NO_TOKEN_SECONDS), token)
+        return token
+
+    def _look_up(self, secret: str, scope: str) -> Token | None:
+        try:
+            return token_for(secret, scope, self.session.clock.now())
+        finally:
+            connection.close()
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    """The whole body, unpacked; bounded before and after."""
+    headers = dict(scope["headers"])
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and int(length) > MAX_BODY:
+        raise Answered(413, f"A body may have {MAX_BODY} bytes.")
+    body = bytearray()
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Answered(400, "The request ended before its body did.")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > MAX_BODY:
+            raise Answered(413, f"A body may have {MAX_BODY} bytes.")
+    if headers.get(b"content-encoding", b"").lower() != b"gzip":
+        return bytes(body)
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        plain = unpacker.decompress(bytes(body), MAX_BODY)
+    except zlib.error as error:
+        raise Answered(400, "The body is not gzip, though it says so.") from error
+    if unpacker.unconsumed_tail:
+        raise Answered(413, f"An unpacked body may have {MAX_BODY} bytes.")
+    return plain

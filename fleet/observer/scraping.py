@@ -1,0 +1,182 @@
+"""Scrapes of a cluster's exporters, spread over the interval, on the observer's event loop.
+
+Decides when each exporter is asked and what its failure is called in words. All are asked at once after the start, so
+that a restart is blind for seconds only. Refuses bodies without end and an exporter that takes longer than most of its
+interval. All writes into the frame happen in this loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from fleet.observer.session import Session
+from fleet.observer.world import Exporter
+from fleet.telemetry.intake import Intake
+from fleet.telemetry.targets import Target
+
+log = logging.getLogger(__name__)
+AT_ONCE = 64
+FIRST_ROUND_SECONDS = 2.0
+MAX_BODY = 32 * 1024 * 1024
+TICK = 0.2
+
+
+class BadAnswer(Exception):
+    """An answer that is no exposition text; the sentence says why."""
+
+
+@dataclass(slots=True)
+class _Due:
+    exporter: Exporter
+    target: Target
+    at: float
+    offset: float
+    busy: bool = False
+    tried: bool = False
+
+
+@dataclass(slots=True)
+class Scraper:
+    """`exporters` tells what there is now; `version` changes when that does."""
+
+    session: Session
+    intake: Intake
+    exporters: Callable[[], Mapping[tuple[str, str], Exporter]]
+    version: Callable[[], int]
+    ready: Callable[[], bool]
+    counts: Counter[str] = field(default_factory=Counter)
+    round_done: bool = False
+    _due: dict[tuple[str, str], _Due] = field(default_factory=dict)
+    _version: int = -1
+    _client: aiohttp.ClientSession | None = None
+    _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Until the session ends."""
+        async with self._open():
+            while not self.session.stopping():
+                if self.ready():
+                    self._refresh()
+                    self._start_due()
+                await asyncio.sleep(TICK)
+            for task in self._tasks:
+                task.cancel()
+
+    async def once(self) -> None:
+        """Every exporter one time."""
+        async with self._open():
+            self._refresh()
+            await asyncio.gather(*(self._scrape(due) for due in self._due.values()))
+            self.round_done = True
+
+    @contextlib.asynccontextmanager
+    async def _open(self):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        seconds = max(1.0, min(10.0, 0.8 * self.session.interval))
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(3.0, seconds))
+        connector = aiohttp.TCPConnector(limit=AT_ONCE, limit_per_host=0, ttl_dns_cache=60)
+        headers = {"Accept": "text/plain; version=0.0.4", "User-Agent": "muster"}
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers) as self._client:
+            yield
+
+    def _refresh(self) -> None:
+        version = self.version()
+        if version == self._version:
+            return
+        self._version = version
+        wanted = self.exporters()
+        for key in self._due.keys() - wanted.keys():
+            del self._due[key]
+            self.intake.frame.drop_target(*key)
+        mono, interval = self.session.clock.monotonic(), self.session.interval
+        fresh = [key for key in wanted if key not in self._due]
+        for number, key in enumerate(fresh):
+            share = number / len(fresh)
+            target = self.intake.frame.target(*key, interval, mono)
+            first = mono + share * min(FIRST_ROUND_SECONDS, interval)
+            self._due[key] = _Due(wanted[key], target, first, share * interval)
+        for key, exporter in wanted.items():
+            self._due[key].exporter = exporter
+
+    def _start_due(self) -> None:
+        mono, interval = self.session.clock.monotonic(), self.session.interval
+        for due in self._due.values():
+            if due.busy or due.at > mono:
+                continue
+            due.busy = True
+            spread = 0.0 if due.tried else due.offset  # after the first round, spread over the interval
+            due.at = max(due.at + interval + spread, mono + 0.5 * interval)
+            task = asyncio.create_task(self._scrape(due))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if not self.round_done and self._due:
+            self.round_done = all(due.tried for due in self._due.values())
+
+    async def _scrape(self, due: _Due) -> None:
+        clock, target, where = self.session.clock, due.target, due.exporter
+        try:
+            async with self._gate:
+                began = clock.monotonic()
+                body = await self._get(where.url)
+            mono = clock.monotonic()
+            self.counts["samples"] += self.intake.scraped(target, body, mono, clock.now().timestamp(), mono - began)
+            self.counts["scraped"] += 1
+        except TimeoutError:
+            self.intake.failed(target, f"{where.job} on {where.node} did not answer in time.")
+        except (aiohttp.ClientError, OSError, BadAnswer, ValueError) as error:
+            self.intake.failed(target, f"{where.job} on {where.node}: {_said(error)}.")
+        except Exception:
+            log.exception("the answer of %s on %s could not be taken", where.job, where.node)
+            self.intake.failed(target, f"{where.job} on {where.node}: its answer could not be taken.")
+        finally:
+            due.busy, due.tried = False, True
+
+    async def _get(self, url: str) -> bytes:
+        assert self._client is not None  # noqa: S101 - only called within _open
+        async with self._client.get(url, allow_redirects=False) as response:
+            if response.status != 200:
+                raise BadAnswer(f"answered HTTP {response.status}")
+            parts: list[bytes] = []
+            size = 0
+            async for part in response.content.iter_any():
+                parts.append(part)
+                size += len(part)
+                if size > MAX_BODY:
+                    raise BadAnswer(f"answered more than {MAX_BODY >> 20} MiB")
+            return b"".join(parts)
+
+    def failing(self) -> list[Target]:
+        """Exporters whose last answer was none."""
+        return [due.target for due in self._due.values() if due.target.failures]
+
+    def total(self) -> int:
+        return len(self._due)
+
+    def targets(self) -> list[dict[str, object]]:
+        """In the form of HTTP service discovery."""
+        listed: list[dict[str, object]] = []
+        for due in list(self._due.values()):
+            scheme, _, rest = due.exporter.url.partition("://")
+            address, slash, path = rest.partition("/")
+            labels = {
+                "__scheme__": scheme,
+                "__metrics_path__": slash + path,
+                "node": due.exporter.node,
+                "job": due.exporter.job,
+                "cluster": self.session.name,
+            }
+            listed.append({"targets": [address], "labels": labels})
+        return listed
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.os_error.strerror or "cannot be reached" if error.os_error else "cannot be reached"
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,53 @@
+"""`manage.py observe NAME`: the observer of one cluster.
+
+Decides its surroundings: where its files lie, on which port it is pushed to, and that each of its threads has one
+database connection of its own. Refuses a name that is not registered.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+
+from fleet import settings_env as env
+from fleet.inventory import selectors
+from fleet.ports.clock import SYSTEM_CLOCK
+from fleet.ports.errors import PortError
+
+
+def own_connections() -> None:
+    """Long-lived threads keep a connection each; a pool's own back-off would only delay them after an outage."""
+    connections.settings["default"]["OPTIONS"].pop("pool", None)
+
+
+class Command(BaseCommand):
+    help = "Watches, scrapes and judges one cluster."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name")
+        parser.add_argument("--once", action="store_true", help="one full pass, then a JSON summary")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        own_connections()
+        try:
+            cluster = selectors.cluster_named(options["name"])
+        except selectors.UnknownCluster as error:
+            raise CommandError(str(error)) from error
+        from fleet.observer import once, process
+
+        run_dir = settings.VAR / "run"
+        if options["once"]:
+            try:
+                summary = once.one_pass(cluster, SYSTEM_CLOCK, run_dir, settings.SCRAPE_INTERVAL)
+            except (once.Busy, PortError) as error:
+                raise CommandError(str(error)) from error
+            self.stdout.write(orjson.dumps(summary).decode())
+            return
+        push = (env.text("MUSTER_PUSH_HOST", "127.0.0.1"), settings.PUSH_PORT)
+        sys.exit(process.observe(cluster, SYSTEM_CLOCK, run_dir, settings.SCRAPE_INTERVAL, push))
