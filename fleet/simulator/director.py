@@ -35,10 +35,11 @@ class Director:
         self.timeline = timeline
         self.hosts = list(hosts.values())
         self.rng = rng
-        for named in [*scenario.events, *scenario.kinds]:
-            if named.fault not in faults.known:
+        names = [event.fault for event in scenario.events] + [kind.fault for kind in scenario.kinds]
+        for name in names:
+            if name not in faults.known:
                 known = ", ".join(sorted(faults.known))
-                raise ScenarioError(f"{scenario.name}: unknown fault {named.fault!r}; known faults: {known}")
+                raise ScenarioError(f"{scenario.name}: unknown fault {name!r}; known faults: {known}")
 
     def set_scene(self) -> None:
         """What was there before anybody connected."""

@@ -50,9 +50,8 @@ class NodeController:
         host.life += 1
         life, now = host.life, self.timeline.now()
         node = self.nodes.read(host.name)
-        if node is not None:
-            if _freeze(node, stamp(int(now))):
-                self.nodes.put(node)
+        if node is not None and _freeze(node, stamp(int(now))):
+            self.nodes.put(node)
         lease = self.leases.read(f"kube-node-lease/{host.name}")
         if lease is not None and lease["spec"]["renewTime"] == RENEWAL:
             lease["spec"]["renewTime"] = micro_stamp(now)

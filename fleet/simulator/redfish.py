@@ -6,6 +6,7 @@ It refuses callers without the password, except at the service root, which the s
 
 import asyncio
 import base64
+import contextlib
 from random import Random
 from typing import Any
 
@@ -42,11 +43,14 @@ class Bmcs:
         host = self.hosts.get(parts[1]) if len(parts) > 1 else None
         if host is None or parts[2:3] != ["redfish"]:
             return _error(404, "ResourceMissingAtURI", f"nothing at {request.path}")
+        # A caller who gave up and asks again is one caller: let the loop hear first that the old connection is gone.
+        await asyncio.sleep(0.002)
         self.stats.bmc_call_began(host.name)
         try:
             self._count(host, request, parts[3:])
             if "bmc_silent" in host.faults:
                 await _hang_up(request)
+                return _error(503, "ServiceTemporarilyUnavailable", "too late")
             await asyncio.sleep(self.rng.uniform(*LATENCY) * self.latency)
             if "bmc_500" in host.faults:
                 return _error(500, "InternalError", "the service has failed")
@@ -238,7 +242,5 @@ async def _hang_up(request: Request) -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    try:
+    with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(gone(), SILENCE)
-    except TimeoutError:
-        pass

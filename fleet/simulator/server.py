@@ -27,6 +27,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
+        self.up = asyncio.Event()
         self.stop_asked = asyncio.Event()
 
     @contextlib.contextmanager
@@ -34,6 +35,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
+        self.up.set()
         await self.stop_asked.wait()
 
 
@@ -76,8 +78,9 @@ class Simulator:
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._loop.add_signal_handler(number, self._stop)
         serving = asyncio.ensure_future(self._server.serve(sockets=[sock]))
-        while not self._server.started and not serving.done():
-            await asyncio.sleep(0.01)
+        await asyncio.wait(
+            {serving, asyncio.ensure_future(self._server.up.wait())}, return_when=asyncio.FIRST_COMPLETED
+        )
         files.write(self.options, self.address, list(self.world.hosts.values()))
         if self.ready is not None:
             self.ready(self)

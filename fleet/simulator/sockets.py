@@ -3,6 +3,7 @@
 It decides that the fleet listens on the loopback address only. It refuses to take another port than the one asked for.
 """
 
+import contextlib
 import socket
 from pathlib import Path
 
@@ -27,14 +28,19 @@ def listen(port: int) -> socket.socket:
 def _by_whom(port: int) -> str:
     inodes = _listeners(port)
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            links = {str(fd.readlink()) for fd in (process / "fd").iterdir()}
-            if not links.isdisjoint(f"socket:[{inode}]" for inode in inodes):
-                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                return f"; it is taken by process {process.name}: {command[:120]}"
-        except OSError:
-            continue
+        if not _open_files(process).isdisjoint(f"socket:[{inode}]" for inode in inodes):
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            return f"; it is taken by process {process.name}: {command[:120]}"
     return "; it is taken by a process that cannot be seen from here" if inodes else ""
+
+
+def _open_files(process: Path) -> set[str]:
+    links: set[str] = set()
+    with contextlib.suppress(OSError):  # not ours to see, or just ended
+        for descriptor in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                links.add(str(descriptor.readlink()))
+    return links
 
 
 def _listeners(port: int) -> list[str]:

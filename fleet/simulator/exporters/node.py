@@ -156,12 +156,12 @@ def _system(host: Host, now: float, skew: float, hung: bool) -> str:
         ("node_memory_HardwareCorrupted_bytes", "gauge", 0),
         ("node_vmstat_oom_kill", "untyped", 0),
     )
-    return "".join(f"# TYPE {name} {kind}\n{name} {value}\n" for name, kind, value in values) + (
-        "# TYPE node_uname_info gauge\n"
-        'node_uname_info{domainname="(none)",machine="x86_64",nodename="%s",release="6.8.0-79-generic",'
-        'sysname="Linux"} 1\n'
-        % (host.claims_to_be or host.name)
-        + '# TYPE node_edac_uncorrectable_errors_total counter\nnode_edac_uncorrectable_errors_total{controller="0"} 0\n'
+    shown = host.claims_to_be or host.name
+    uname = f'domainname="(none)",machine="x86_64",nodename="{shown}",release="6.8.0-79-generic",sysname="Linux"'
+    edac = "node_edac_uncorrectable_errors_total"
+    labelled = (("node_uname_info", "gauge", f"{{{uname}}} 1"), (edac, "counter", '{controller="0"} 0'))
+    return "".join(f"# TYPE {name} {kind}\n{name} {value}\n" for name, kind, value in values) + "".join(
+        f"# TYPE {name} {kind}\n{name}{value}\n" for name, kind, value in labelled
     )
 
 

@@ -4,7 +4,7 @@ It decides who gets in and which part answers. It refuses every path it does not
 each write that passed authorisation, whatever came of it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -189,7 +189,7 @@ def _verb(request: Request, target: Target) -> str:
     return verb
 
 
-def _json(request: Request) -> object:
+def _json(request: Request) -> Any:
     if not request.body:
         return None
     try:

@@ -64,10 +64,7 @@ class Listing:
         collection = self.store[kind.plural]
         fields = query.get("fieldSelector", "")
         node = node_of(fields) if kind.plural == "pods" and fields else None
-        if node is None:
-            records = collection.ordered()
-        else:
-            records = sorted(collection.on_node(node), key=lambda r: r.key)
+        records = collection.ordered() if node is None else _by_key(collection.on_node(node))
         if namespace:
             records = [r for r in records if r.namespace == namespace]
         if fields:
@@ -83,6 +80,10 @@ class Listing:
         self.snapshots.move_to_end(number)
         while len(self.snapshots) > SNAPSHOTS:
             self.snapshots.popitem(last=False)
+
+
+def _by_key(records: list[Record]) -> list[Record]:
+    return sorted(records, key=lambda record: record.key)
 
 
 def _token(number: int, start: int) -> str:

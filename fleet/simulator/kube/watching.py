@@ -5,6 +5,7 @@ to buffer per watcher: all read the one history of their kind, and who is slower
 """
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -140,7 +141,5 @@ def _gone(version: int, floor: int) -> bytes:
 
 
 async def _wait(wake: asyncio.Event, seconds: float) -> None:
-    try:
+    with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(wake.wait(), max(seconds, 0.0))
-    except TimeoutError:
-        pass

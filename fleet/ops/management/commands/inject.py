@@ -4,10 +4,10 @@ It decides how an order reaches the simulator and how a refusal reads. It refuse
 lists them.
 """
 
+import http.client
 import json
-import urllib.error
-import urllib.request
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -41,14 +41,16 @@ def _address(name: str) -> str:
 
 
 def _post(address: str, order: dict[str, Any]) -> dict[str, Any]:
-    request = urllib.request.Request(
-        f"{address}/_sim/inject", json.dumps(order).encode(), {"Content-Type": "application/json"}
-    )
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:
-            answer: dict[str, Any] = json.load(response)
-            return answer
-    except urllib.error.HTTPError as refusal:
-        raise CommandError(json.loads(refusal.read())["error"]) from None
-    except OSError as problem:
+        connection.request("POST", "/_sim/inject", json.dumps(order), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer: dict[str, Any] = json.loads(response.read())
+    except (OSError, http.client.HTTPException, ValueError) as problem:
         raise CommandError(f"the simulator at {address} does not answer: {problem}") from None
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise CommandError(str(answer.get("error")))
+    return answer

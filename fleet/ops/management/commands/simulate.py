@@ -22,6 +22,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         complaints: list[str] = []
-        code = serve(from_arguments(argparse.Namespace(**options)), lambda text: self.stdout.write(text), complaints.append)
+        chosen = from_arguments(argparse.Namespace(**options))
+        code = serve(chosen, lambda text: self.stdout.write(text), complaints.append)
         if code:
             raise CommandError("\n".join(complaints), returncode=code)
