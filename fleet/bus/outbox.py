@@ -7,6 +7,7 @@ tick and the next page load find the same rows. Refuses to carry state in a mess
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,11 +18,14 @@ import orjson
 import redis
 from django.conf import settings
 from django.db import transaction
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from fleet.bus.models import Outbox
 
 log = logging.getLogger(__name__)
 HINT_CHANNEL = "muster:hints"
+SILENCE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,9 @@ class Notice:
 
 @cache
 def connection() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+    """Without the library's own retries: they would hold up whoever has just committed for seconds."""
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2, retry=once)
 
 
 def publish(cluster_id: int | None, notices: Sequence[Notice], now: datetime) -> None:
@@ -51,10 +57,18 @@ def publish(cluster_id: int | None, notices: Sequence[Notice], now: datetime) ->
     transaction.on_commit(lambda: hint(body), robust=True)
 
 
+_silent_until = 0.0
+
+
 def hint(body: bytes) -> None:
+    """After a failure nothing is tried for a second: a server that hangs must not cost each commit its time-out."""
+    global _silent_until
+    if time.monotonic() < _silent_until:
+        return
     try:
         connection().publish(HINT_CHANNEL, body)
     except redis.RedisError as error:
+        _silent_until = time.monotonic() + SILENCE_SECONDS
         log.warning("live hint not sent: %s", error)
 
 

@@ -40,7 +40,7 @@ class Conditions:
     def watch(self, state: WatchState, now: datetime) -> None:
         """A watch tells how it fares; the code carries the resource, so that two watches are two conditions."""
         code = f"watch_{state.resource}"
-        if state.connected:
+        if state.connected or state.code in ("listing", "resync"):  # a list under way is no problem
             self.mend(code)
         else:
             self.state(code, state.text or f"The watch of {state.resource} is not connected.", now)

@@ -92,7 +92,7 @@ def _list(session: Session, world: World) -> None:
     reader = wiring.reader(session.cluster)
 
     def unconnected(state: WatchState) -> None:
-        if not state.connected and state.text:
+        if not state.connected and state.code != "listing":
             raise Busy(state.text)
 
     for stream, take in ((reader.watch_nodes, world.node_change), (reader.watch_pods, world.pod_change)):

@@ -70,10 +70,10 @@ class Command(BaseCommand):
             )
         except ValueError as error:
             raise CommandError(str(error)) from error
-        if options["mode"]:
-            self._mode(options, now)
         what = "registered" if "name" in changed else f"changed: {', '.join(changed)}" if changed else "unchanged"
         self.stdout.write(f"Cluster {cluster.name}: {what}.")
+        if options["mode"] and options["mode"] != cluster.mode:
+            self._mode(options, now)
         for sentence in self._missing(cluster):
             self.stdout.write(f"  ! {sentence}")
 
