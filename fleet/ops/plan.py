@@ -17,6 +17,7 @@ from fleet.ops.embedded.postgres import Postgres
 from fleet.ops.embedded.valkey import Valkey
 
 SERVICES, DATA_CENTRE, SERVERS = 0, 1, 2  # stages of the stop
+QUIET = "ignore:You're running the worker with superuser,ignore:No directory at"
 DEMO_BMC = "admin:simulated"
 DEMO_CLUSTER = "demo"
 
@@ -56,6 +57,7 @@ def shared_environment(site: Site, database_url: str, redis_url: str) -> dict[st
         "PYTHONUNBUFFERED": "1",
         "MALLOC_ARENA_MAX": "2",  # many threads, little memory
         "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONWARNINGS": QUIET,
     }
     if site.demo:
         speed = env.number("MUSTER_DEMO_SPEED", 1, 0.01)
@@ -118,9 +120,9 @@ def services(site: Site, environment: dict[str, str]) -> list[Spec]:
     """web, beat and worker, in the order of the stop."""
     web = ["-m", "uvicorn", "fleet.asgi:application", "--host", site.host, "--port", str(site.port)]
     web += ["--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "2"]
-    celery = ["-m", "celery", "-A", "tasks"]
+    celery = ["-m", "celery", "--quiet", "-A", "tasks"]
     beat = [*celery, "beat", "--schedule", str(site.run / "beat-schedule"), "--pidfile", "", "--loglevel", "WARNING"]
-    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--loglevel", "INFO"]
+    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--loglevel", "WARNING"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     return [
         _python(site, "web", *web, environment=environment),

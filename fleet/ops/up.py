@@ -70,6 +70,7 @@ class Muster:
         self.site = site
         self.supervisor = supervisor
         self._postgres: Postgres | None = None
+        self.clusters: ClusterList | None = None
         self._next_look = 0.0
         self._next_ask = 0.0
         self._complain_at = 0.0
@@ -146,7 +147,7 @@ class Muster:
         if time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + CLUSTERS_EVERY
-        names = self.clusters.names()
+        names = self.clusters.names() if self.clusters else None
         if names is None:
             return
         running = {name.removeprefix("observer-") for name in self.supervisor.children if name.startswith("observer-")}
@@ -162,9 +163,12 @@ class Muster:
             return f"/readyz answers {status or 'nothing'}: {said}"
         if self.site.demo:
             addressed = (self.site.run / f"observer-{plan.DEMO_CLUSTER}.url").is_file()
-            if not addressed or plan.DEMO_CLUSTER not in (self.clusters.watched() or ()):
+            if not addressed or plan.DEMO_CLUSTER not in self._watched():
                 return f"the observer of {plan.DEMO_CLUSTER} does not hold its lease"
         return ""
+
+    def _watched(self) -> frozenset[str]:
+        return (self.clusters.watched() if self.clusters else None) or frozenset()
 
     def _look_whether_ready(self) -> None:
         """Until it is; a start that takes long is said once and goes on, because a cluster may be slow or away."""
@@ -197,6 +201,8 @@ class Muster:
 
     def stop(self) -> None:
         self.supervisor.say("stopping")
+        if self.clusters is not None:
+            self.clusters.close()
         self.supervisor.stop()
         if self._postgres is not None:
             self._postgres.settle()

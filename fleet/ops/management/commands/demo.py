@@ -36,7 +36,8 @@ class Command(BaseCommand):
         if not (simulator / "kubeconfig").is_file():
             raise CommandError(f"{simulator / 'kubeconfig'} is missing: start `manage.py simulate` first")
         self._register(simulator)
-        call_command("inventory", "import", str(simulator / "inventory.csv"), cluster=DEMO_CLUSTER, repin=True, expect=True)
+        how = {"cluster": DEMO_CLUSTER, "repin": True, "expect": True}
+        call_command("inventory", "import", str(simulator / "inventory.csv"), **how)
         self._token(settings.VAR / "run" / f"push-{DEMO_CLUSTER}.token")
         self._user(settings.VAR / "run" / "demo.password")
 
