@@ -113,7 +113,7 @@ def _node_link(row: NodeRow) -> str:
 def _sick(nodes: Sequence[NodeRow], counts: Counts, now: datetime) -> Item:
     bad = counts.verdicts["unhealthy"] + counts.verdicts["lost"]
     worst = ranked([row for row in nodes if row.verdict in ("unhealthy", "lost")])
-    fresh = max(worst, key=lambda row: row.verdict_since or now, default=None)
+    fresh = max(worst, key=lambda row: row.verdict_at or 0.0, default=None)
     if fresh is None:
         return Item(
             "inc",
@@ -125,7 +125,7 @@ def _sick(nodes: Sequence[NodeRow], counts: Counts, now: datetime) -> Item:
             "",
             False,
         )
-    since = spans.age(fresh.verdict_since, now) if fresh.verdict_since else ""
+    since = spans.age(fresh.since, now) if fresh.since else ""
     return Item(
         "inc",
         _("Unhealthy"),

@@ -85,11 +85,13 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
     nodes = _rows(request, filters)
     chosen = [row for row in nodes if filters.take(row)] if filters.active() else nodes
     counts = count(nodes, filters)
+    whole = count(nodes, Filters(cluster=filters.cluster)) if filters.active() else counts
     blocked = sum(row.workflow_state in ("blocked", "waiting") for row in nodes)
     as_table = query.get("view") == "table"
     context = {
         "now": now,
         "counts": counts,
+        "whole": whole,
         "shown": len(chosen),
         "filters": filters,
         "chips": _chips(filters, links),
@@ -102,14 +104,14 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
     }
     if part != "table":
         context |= {
-            "said": overview.sentence(counts, found, blocked, now),
-            "strip": overview.strip(nodes, counts, found, now),
+            "said": overview.sentence(whole, found, blocked, now),
+            "strip": overview.strip(nodes, whole, found, now),
             "verdict_counts": _verdict_counts(counts, filters, links),
             "state_counts": _state_counts(counts, filters, links),
             "link_all": links(verdict="", state=""),
         }
         if not as_table:
-            context |= _map(chosen, query, filters, links, found)
+            context |= _map(nodes, chosen, query, links, found)
     if part != "top":
         context |= _table(chosen, filters, query, links, as_table)
     return context
@@ -172,7 +174,7 @@ def _node_links(many_clusters: bool) -> Any:
     return lambda row: f"{before}{quote(row.name)}{after}"
 
 
-def _map(chosen: list[NodeRow], query: QueryDict, filters: Filters, links: Links, found: Totals) -> dict[str, Any]:
+def _map(nodes: list[NodeRow], chosen: list[NodeRow], query: QueryDict, links: Links, found: Totals) -> dict[str, Any]:
     group = query.get("group", "rack") if query.get("group") in GROUPS else "rack"
     fill = query.get("fill", "verdict") if query.get("fill") in FILLS else "verdict"
     many = len(found.clusters) > 1
@@ -189,7 +191,7 @@ def _map(chosen: list[NodeRow], query: QueryDict, filters: Filters, links: Links
         link = _node_links(many)
         context["peek"] = _peek(ranked(chosen)[0], link)
         context["drawing"] = hexes(
-            _groups(chosen, group, many, links, found),
+            _groups(nodes, chosen, group, many, links, found),
             fill,
             link,
             {"rack": _("Nodes by rack"), "leaf": _("Nodes by leaf"), "pool": _("Nodes by pool")}[group],
@@ -212,36 +214,30 @@ def _peek(row: NodeRow, link: Any) -> dict[str, Any] | None:
     }
 
 
-def _groups(chosen: list[NodeRow], group: str, many: bool, links: Links, found: Totals) -> list[Group]:
+def _groups(
+    nodes: list[NodeRow], chosen: list[NodeRow], group: str, many: bool, links: Links, found: Totals
+) -> list[Group]:
+    whole = {(cluster, key): some for cluster, key, some in grouped(nodes, group, many)}
     made = []
-    for cluster, key, nodes in grouped(chosen, group, many):
+    for cluster, key, some in grouped(chosen, group, many):
         bare = key or _("none named")
         title = f"{cluster} {bare}" if cluster else bare
-        used = sum(row.in_flight for row in nodes)
-        limit = min(
-            (
-                allowed
-                for cap in found.caps
-                if cap.kind == "in_flight" and cap.scope == group and (allowed := cap.limit(len(nodes))) is not None
-            ),
-            default=None,
-        )
-        note = ""
-        if used:
-            words = {"used": used, "limit": limit}
-            note = _("%(used)s of %(limit)s out") % words if limit else _("%(used)s out") % words
+        note, full = _cap_note(whole[cluster, key], group, found)
         changes = {group: key, **({"cluster": cluster} if cluster else {})}
-        made.append(
-            Group(
-                title,
-                f"{GROUPS[group]} {title}",
-                links(**changes),
-                nodes,
-                note,
-                limit is not None and used >= limit,
-            )
-        )
+        made.append(Group(title, f"{GROUPS[group]} {title}", links(**changes), some, note, full))
     return made
+
+
+def _cap_note(members: list[NodeRow], scope: str, found: Totals) -> tuple[str, bool]:
+    """The cap of a rack, leaf or pool in words, and whether it is full; nothing while nothing is out."""
+    used = sum(row.in_flight for row in members)
+    if not used:
+        return "", False
+    caps = [cap for cap in found.caps if cap.kind == "in_flight" and cap.scope == scope]
+    limit = min((allowed for cap in caps if (allowed := cap.limit(len(members))) is not None), default=None)
+    if limit is None:
+        return _("%(used)s out") % {"used": used}, False
+    return _("%(used)s of %(limit)s out") % {"used": used, "limit": limit}, used >= limit
 
 
 def _zones(chosen: list[NodeRow], group: str, links: Links, found: Totals) -> list[Zone]:
