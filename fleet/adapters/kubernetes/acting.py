@@ -133,7 +133,7 @@ class KubernetesActor:
         """Best effort: the acting credential need not be allowed to list pods."""
         try:
             path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-            params = {"labelSelector": f"job-name={name}", "limit": "5"}
+            params = {"labelSelector": f"batch.kubernetes.io/job-name={name}", "limit": "5"}
             page = mapping(self._api.get(path, "pods", verb="list", params=params))
         except PortError:
             return ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -157,30 +158,41 @@ class Script:
         ]
 
 
+class _Quiet(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a client that distrusts the certificate hangs up in the handshake
+
+
 @contextlib.contextmanager
-def serving(script: Script) -> Iterator[str]:
+def serving(script: Script, pem: Path | None = None) -> Iterator[str]:
+    """The script as a server, with TLS where a certificate is given."""
     handler = type("Handler", (_Handler,), {"script": script})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = _Quiet(("127.0.0.1", 0), handler)
     server.daemon_threads = True
+    if pem is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"{'https' if pem else 'http'}://127.0.0.1:{server.server_address[1]}"
     finally:
         script.released.set()
         server.shutdown()
         server.server_close()
 
 
-def kubeconfig(folder: Path, server: str, user: dict[str, Any] | None = None, name: str = "kubeconfig") -> str:
+def kubeconfig(folder: Path, server: str, user: dict[str, Any] | None = None, ca: str = "") -> str:
+    trust = {"certificate-authority": ca} if ca else {}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "test",
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-        "clusters": [{"name": "test", "cluster": {"server": server}}],
+        "clusters": [{"name": "test", "cluster": {"server": server} | trust}],
         "users": [{"name": "test", "user": user if user is not None else {"token": "a-token"}}],
     }
-    path = folder / name
+    path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(document))
     return str(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from fleet.adapters.kubernetes import client
 from fleet.adapters.kubernetes.client import ApiServer
 from fleet.adapters.kubernetes.reading import KubernetesReader
 from fleet.ports.errors import MissingRight, PermanentError, TemporaryError
-from tests.adapters.kubernetes.scripted import Script, answer, hang, kubeconfig, page, status
+from tests.adapters.kubernetes.scripted import Script, answer, hang, kubeconfig, page, serving, status, stream
+from tests.adapters.redfish.fake_bmc import PEM
 
 NOWHERE = "https://127.0.0.1:9"
 
@@ -85,6 +87,31 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(TemporaryError) as caught:
         reader.check()
     assert caught.value.code == "api_unreachable" and NOWHERE in str(caught.value)
+
+
+def test_a_certificate_that_is_not_trusted_is_permanent(tmp_path: Path, script: Script) -> None:
+    script.on("GET /version", answer(200, {"gitVersion": "v1.36.3"}))
+    with serving(script, PEM) as secure:
+        with pytest.raises(PermanentError) as caught:
+            kubernetes.reader(kubeconfig(tmp_path, secure)).server_version()
+        assert caught.value.code == "api_certificate" and "certificate-authority" in str(caught.value)
+        trusting = kubeconfig(tmp_path, secure, ca=str(PEM))
+        assert kubernetes.reader(trusting).server_version() == "v1.36.3"
+
+
+def test_a_stream_over_tls_stops_in_time(tmp_path: Path, script: Script) -> None:
+    script.on("GET /api/v1/nodes", page([], "9"))
+    script.on("WATCH /api/v1/nodes", stream(then="hang"))
+    with serving(script, PEM) as secure:
+        reader = kubernetes.reader(kubeconfig(tmp_path, secure, ca=str(PEM)))
+        started = time.monotonic()
+        kinds = [c.kind for c in reader.watch_nodes(lambda: time.monotonic() - started > 0.5, lambda state: None)]
+    assert kinds == ["synced"] and time.monotonic() - started < 1.6
+
+
+def test_a_missing_authority_file_is_named(tmp_path: Path) -> None:
+    error = refusal(kubeconfig(tmp_path, NOWHERE, ca="/none/ca.crt"))
+    assert "/none/ca.crt" in str(error)
 
 
 def test_an_expired_credential_is_permanent(script: Script, reader: KubernetesReader) -> None:
