@@ -36,15 +36,24 @@ def credentials(folder: Path) -> Iterator[tuple[str, str]]:
     if given:
         yield given, os.environ.get("MUSTER_TEST_ACT_KUBECONFIG") or given
         return
+    with simulated(folder) as files:
+        yield str(files / "kubeconfig"), str(files / "act.kubeconfig")
+
+
+@contextlib.contextmanager
+def simulated(folder: Path) -> Iterator[Path]:
+    """A small simulated fleet; gives the folder of its kubeconfigs, inventory and address."""
     command = [sys.executable, "-m", "fleet.simulator", "--nodes", "4", "--scenario", "calm", "--port", "0"]
+    files = folder / "simulator"
+    wanted = [files / name for name in ("kubeconfig", "act.kubeconfig", "inventory.csv", "url")]
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen([*command, "--var", str(folder)], stdout=log, stderr=log) as process,
     ):
         try:
-            reading, acting, url = (folder / "simulator" / name for name in ("kubeconfig", "act.kubeconfig", "url"))
-            wait_until(lambda: process.poll() is None and reading.exists() and acting.exists() and url.exists(), 30)
-            yield str(reading), str(acting)
+            wait_until(lambda: process.poll() is not None or all(path.exists() for path in wanted), 30)
+            assert process.poll() is None, (folder / "log").read_text()
+            yield files
         finally:
             process.terminate()
             try:
