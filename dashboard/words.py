@@ -90,6 +90,8 @@ VERB_WORD: dict[str, Word] = {
     "soak": _("soak"),
     "return": _("return"),
     "ticket": _("ticket"),
+    "wait_repair": _("wait for repair"),
+    "release": _("release"),
 }
 VERB_NEXT: dict[str, Word] = {
     "hold": _("Being held"),
@@ -102,6 +104,8 @@ VERB_NEXT: dict[str, Word] = {
     "soak": _("Soak, then return"),
     "return": _("Return to service"),
     "ticket": _("Repair by people"),
+    "wait_repair": _("Repair by people"),
+    "release": _("Release"),
 }
 MODE_WORD: dict[str, Word] = {"observe": _("Observe"), "recommend": _("Recommend"), "automate": _("Automate")}
 ROLE_WORD: dict[str, Word] = {

@@ -15,7 +15,7 @@ from dashboard.views.said_lists import incident_said, incidents_said
 from fleet.access.decorators import needs
 from fleet.access.rights import VIEW
 from fleet.access.selectors import visible_clusters
-from fleet.readmodels import incident_page, lists
+from fleet.readmodels import incident_page, lists, words
 from fleet.readmodels.timeline import evidence_line
 
 STATES = {"open": _("Open"), "resolved": _("Resolved")}
@@ -39,8 +39,12 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
         "incident": found.incident,
         "now": clock.now(),
         "said": incident_said(found),
+        "asks": words.word(words.ACTION_CLASSES, found.incident.action_class),
         "node_url": node_address(found.incident.node, found.incident.cluster) if found.incident.node else "",
-        "signals": [(signal, evidence_line(signal.evidence)) for signal in found.signals],
+        "signals": [
+            (signal, evidence_line(signal.evidence), words.word(words.SOURCES, signal.source))
+            for signal in found.signals
+        ],
         "evidence": incident_page.evidence_text(found.incident.evidence),
     }
     return render(request, "incident/_live.html" if "part" in request.GET else "incident/page.html", context)

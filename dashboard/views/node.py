@@ -26,7 +26,7 @@ from fleet.lifecycle.playbooks import CLAIMS
 from fleet.policy import selectors as policy
 from fleet.policy.rules import decide
 from fleet.readmodels import measures, node_page, timeline, words
-from fleet.readmodels.why import why
+from fleet.readmodels.why import answer
 
 RANGE_WORDS = {"45m": _("45 min"), "2h": _("2 h")}
 GROUP_WORDS = {"all": _("All"), "signals": _("Signals"), "steps": _("Steps"), "people": _("People")}
@@ -75,7 +75,7 @@ def _context(request: HttpRequest, row: Node) -> dict[str, Any]:
         "node": row,
         "now": now,
         "said": node_said(page, now),
-        "why": _why(row, now),
+        "why": _why(row, page, now),
         "events": _timed(timeline.events(row, group=group), now),
         "group": group,
         "range": span,
@@ -88,8 +88,10 @@ def _timed(events: list[timeline.Event], now: datetime) -> list[tuple[timeline.E
     return [(event, "hms" if now - event.at < timedelta(hours=20) else "day") for event in events]
 
 
-def _why(row: Node, now: datetime) -> dict[str, Any]:
-    found = why(row.cluster.name, row.name, now)
+def _why(row: Node, page: node_page.NodePage, now: datetime) -> dict[str, Any]:
+    workflow = page.workflow if page.workflow is not None and page.workflow.ended_at is None else None
+    incident = page.incident if page.incident is not None and page.incident.state == "open" else None
+    found = answer(row, workflow, incident, page.step_text, now)
     blocked = found.get("blocked")
     if blocked and isinstance(blocked.get("until"), str):
         found["blocked"] = {**blocked, "until": datetime.fromisoformat(blocked["until"])}

@@ -6,7 +6,7 @@ Refuses rules of its own: it puts words to what a read model found. Every part f
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.template import Context
 from django.urls import reverse
@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from dashboard import spans
 from dashboard.templatetags import muster as tags
 from fleet.health.models import Incident
+from fleet.lifecycle.grants import GUARD_CODES
 from fleet.readmodels import words
 from fleet.readmodels.node_page import NodePage
 from fleet.readmodels.workflow_page import WorkflowPage
@@ -25,17 +26,22 @@ Clause = str | SafeString
 
 
 def node_said(page: NodePage, now: datetime) -> SafeString:
-    return _join([_node_state(page), _holder(page), _block(page), _next(page, now)])
+    return _join([_node_state(page, now), _holder(page), _block(page), _next(page, now)])
+
+
+def fixed(text: str) -> SafeString:
+    """A sentence of ours with its own markup, without any part from outside."""
+    return SafeString(text)
 
 
 def _join(clauses: list[Clause]) -> SafeString:
     return format_html_join(" ", "{}", ((clause,) for clause in clauses if clause))
 
 
-def _node_state(page: NodePage) -> SafeString:
+def _node_state(page: NodePage, now: datetime) -> SafeString:
     lifecycle, verdict = page.lifecycle, page.verdict
     state = words.word(words.NODE_STATES, lifecycle.state)
-    lead = format_html(_("<b>{state} since {time}</b>"), state=state, time=_clock(lifecycle.since))
+    lead = format_html(_("<b>{state} since {time}</b>"), state=state, time=_clock(lifecycle.since, now))
     if page.incident is not None and page.incident.state == Incident.OPEN:
         return format_html(_("{lead} because <b>{cause}</b>."), lead=lead, cause=_bare(page.incident.title))
     if verdict.verdict == "healthy":
@@ -50,7 +56,7 @@ def _node_state(page: NodePage) -> SafeString:
         lead=lead,
         reason=reason,
         verdict=word,
-        time=_clock(verdict.since),
+        time=_clock(verdict.since, now),
     )
 
 
@@ -100,11 +106,15 @@ def workflow_said(page: WorkflowPage, now: datetime) -> SafeString:
         return _ended_said(page, now)
     else:
         clauses = [_under_way(page), _after(page, now)]
-    return _join([clause if isinstance(clause, SafeString) else format_html(clause) for clause in clauses if clause])
+    return _join([clause if isinstance(clause, SafeString) else fixed(clause) for clause in clauses if clause])
 
 
 def _under_way(page: WorkflowPage) -> SafeString:
     workflow, current = page.workflow, page.current
+    if workflow.state == "blocked" and workflow.blocked_code in GUARD_CODES and workflow.blocked_since:
+        verb, since = words.word(words.VERBS, workflow.verb), tags.at(workflow.blocked_since, "hm")
+        text = _("<b>{verb} blocked since {time}:</b> {text}.")
+        return format_html(text, verb=verb, time=since, text=_bare(workflow.blocked_text) or _("the guard is asked"))
     doing = words.word(words.VERB_DOING, workflow.verb)
     text = workflow.blocked_text if workflow.state == "blocked" else (current.text if current else "")
     if workflow.verb == "drain" and text.startswith(doing):
@@ -131,13 +141,13 @@ def _ended_said(page: WorkflowPage, now: datetime) -> SafeString:
     lead = format_html(
         _("<b>{state} at {time}</b> after {took}: {outcome}."),
         state=state,
-        time=_clock(ended),
+        time=_clock(ended, now),
         took=took,
         outcome=outcome,
     )
     if workflow.state == "succeeded":
-        return _join([lead, format_html(_("<b>Next:</b> nothing; the node takes work again."))])
-    return _join([lead, format_html(_("<b>Next:</b> a person decides what follows."))])
+        return _join([lead, fixed(_("<b>Next:</b> nothing; the node takes work again."))])
+    return _join([lead, fixed(_("<b>Next:</b> a person decides what follows."))])
 
 
 def _cause(page: WorkflowPage) -> Clause:
@@ -152,7 +162,7 @@ def _would(page: WorkflowPage) -> SafeString:
 
 def _ticket_next(page: WorkflowPage) -> SafeString:
     if page.ticket is None:
-        return format_html(_("<b>Next:</b> a ticket is opened."))
+        return fixed(_("<b>Next:</b> a ticket is opened."))
     link = format_html('<a href="{}">{}</a>', reverse("ticket", args=[page.ticket.pk]), page.ticket.label)
     return format_html(_("<b>Next:</b> closing {ticket} sends the node to validation."), ticket=link)
 
@@ -161,9 +171,9 @@ def _bare(text: str) -> str:
     return text.strip().rstrip(".")
 
 
-def _clock(when: datetime) -> Clause:
-    """Hours and minutes of today, else the day as well."""
-    return tags.at(when, "hm")
+def _clock(when: datetime, now: datetime) -> Clause:
+    """Hours and minutes of the last day, else the date as well."""
+    return tags.at(when, "hm" if now - when < timedelta(hours=20) else "full")
 
 
 def _left(until: datetime, now: datetime) -> Clause:

@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 
 from dashboard import spans
 from dashboard.templatetags import muster as tags
+from dashboard.views.said import fixed
 from fleet.health.models import Incident
 from fleet.lifecycle.models import Workflow
 from fleet.readmodels import words
@@ -28,7 +29,7 @@ def workflows_said(page: Page[Workflow]) -> SafeString:
     running, blocked = count("running", 0), count("blocked", 0)
     waiting, repair = count("waiting", 0), count("repair", 0)
     if not running + blocked + waiting + repair:
-        lead = format_html(_("<b>No workflow is open.</b>"))
+        lead = fixed(_("<b>No workflow is open.</b>"))
         planned = count("planned", 0)
         if planned:
             text = ngettext(
@@ -51,20 +52,20 @@ def workflows_said(page: Page[Workflow]) -> SafeString:
 def incidents_said(page: Page[Incident]) -> SafeString:
     opened = page.counts.get("open", 0)
     if not opened:
-        return format_html(_("<b>No incident is open.</b> <b>Next:</b> nothing to do."))
+        return fixed(_("<b>No incident is open.</b> <b>Next:</b> nothing to do."))
     text = ngettext("<b>{n} incident is open.</b>", "<b>{n} incidents are open.</b>", opened)
     return format_html(
-        "{} {}", format_html(text, n=opened), format_html(_("<b>Next:</b> its workflow, or the reason why none runs."))
+        "{} {}", format_html(text, n=opened), fixed(_("<b>Next:</b> its workflow, or the reason why none runs."))
     )
 
 
 def tickets_said(page: Page[Ticket]) -> SafeString:
     opened = page.counts.get("open", 0)
     if not opened:
-        return format_html(_("<b>No ticket is open.</b> <b>Next:</b> nothing waits for hands."))
+        return fixed(_("<b>No ticket is open.</b> <b>Next:</b> nothing waits for hands."))
     text = ngettext("<b>{n} ticket waits for people.</b>", "<b>{n} tickets wait for people.</b>", opened)
     return format_html(
-        "{} {}", format_html(text, n=opened), format_html(_("<b>Next:</b> closing one sends its node to validation."))
+        "{} {}", format_html(text, n=opened), fixed(_("<b>Next:</b> closing one sends its node to validation."))
     )
 
 
@@ -105,7 +106,7 @@ def _incident_next(page: IncidentPage) -> SafeString:
         return format_html(_("<b>Resolved at {time}:</b> {reason}."), time=time, reason=reason)
     running = next((row for row in page.workflows if row.ended_at is None), None)
     if running is None:
-        return format_html(_("<b>Next:</b> no workflow is open for it; a person looks at it."))
+        return fixed(_("<b>Next:</b> no workflow is open for it; a person looks at it."))
     link = format_html('<a href="{}">{}</a>', reverse("workflow", args=[running.pk]), running.label)
     state = words.word(words.WORKFLOW_STATES, running.state).lower()
     return format_html(_("<b>Next:</b> {workflow}, {state}."), workflow=link, state=state)

@@ -63,7 +63,7 @@ def _context(request: HttpRequest, page: workflow_page.WorkflowPage) -> dict[str
         "now": now,
         "said": workflow_said(page, now),
         "refusals": refusals,
-        "steps": [(line, line.seconds(now)) for line in page.steps],
+        "steps": [(line, words.duration(line.seconds(now))) for line in page.steps],
         "drain": workflow_page.drain_progress(page),
         "node_url": node_address(page.workflow.node, page.workflow.cluster),
         "who": workflow_page.who_did_what(page),

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.utils.translation import gettext as _
 
 from fleet.health.models import NodeVerdict, Signal
-from fleet.inventory.models import Node
+from fleet.inventory.models import Device, Node
 from fleet.readmodels.measures import Rows
 
 
@@ -58,16 +57,16 @@ class Port:
 
 
 def gpus_of(
-    node: Node, devices: Sequence[dict[str, Any]], verdict: NodeVerdict, signals: Sequence[Signal], rows: Rows
+    node: Node, devices: Sequence[Device], verdict: NodeVerdict, signals: Sequence[Signal], rows: Rows
 ) -> list[Gpu]:
     """One entry per GPU that the node should have, by index."""
-    parts = {part["index"]: part for part in devices if part["kind"] == "gpu" and part["index"] is not None}
+    parts = {part.index: part for part in devices if part.kind == "gpu" and part.index is not None}
     width = max([node.gpu_expected or 0, *(index + 1 for index in parts), _width(rows)], default=0)
-    return [_gpu(index, parts.get(index, {}), verdict, signals, rows) for index in range(width)]
+    return [_gpu(index, parts.get(index), verdict, signals, rows) for index in range(width)]
 
 
-def _gpu(index: int, part: dict[str, Any], verdict: NodeVerdict, signals: Sequence[Signal], rows: Rows) -> Gpu:
-    key = str(part.get("key", ""))
+def _gpu(index: int, part: Device | None, verdict: NodeVerdict, signals: Sequence[Signal], rows: Rows) -> Gpu:
+    key = part.key if part else ""
     names = {key, f"GPU-{index}", f"gpu{index}", f"gpu-{index}", str(index)} - {""}
     state, reason, since = _device(verdict, names)
     mine = next((signal for signal in signals if signal.device in names), None)
@@ -75,12 +74,12 @@ def _gpu(index: int, part: dict[str, Any], verdict: NodeVerdict, signals: Sequen
         state, reason, since = mine.severity, mine.title, mine.opened_at
     values = {name: latest(rows, f"gpu_{name}", index) for name in ("temp", "power", "util", "clock")}
     silent = all(value is None for value in values.values())
-    gone = bool(part.get("gone")) or (silent and state in ("unhealthy", "lost"))
+    gone = bool(part and part.gone_at) or (silent and state in ("unhealthy", "lost"))
     if silent and not gone and state == "healthy" and verdict.verdict == "unknown":
         state, reason, since = "unknown", verdict.reason, verdict.telemetry_at
     return Gpu(
         index=index, key=key, verdict=state, reason=reason, since=since, code=mine.code if mine else "",
-        title=mine.title if mine else "", serial=str(part.get("serial", "")), gone=gone, **values,
+        title=mine.title if mine else "", serial=part.serial if part else "", gone=gone, **values,
     )  # fmt: skip
 
 
@@ -100,13 +99,13 @@ def _when(value: object) -> datetime | None:
         return None
 
 
-def ports_of(devices: Sequence[dict[str, Any]], verdict: NodeVerdict) -> list[Port]:
+def ports_of(devices: Sequence[Device], verdict: NodeVerdict) -> list[Port]:
     """One entry per HCA port known, in order of its name."""
-    ports = [part for part in devices if part["kind"] == "hca" and not part["gone"]]
+    ports = [part for part in devices if part.kind == "hca" and part.gone_at is None]
     found = []
     for part in ports:
-        state, reason, _since = _device(verdict, {part["key"]})
-        found.append(Port(part["key"], state, reason))
+        state, reason, _since = _device(verdict, {part.key})
+        found.append(Port(part.key, state, reason))
     return found
 
 

@@ -10,20 +10,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Case, OuterRef, Value, When
-from django.db.models.functions import JSONObject
 from django.utils.translation import gettext as _
 
 from fleet.health.models import Incident, NodeVerdict, Signal
-from fleet.inventory.models import Alias, Bmc, Device, Node
+from fleet.inventory.models import Node
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES
-from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
+from fleet.lifecycle.models import NodeLifecycle, Workflow
 from fleet.readmodels import measures, words
 from fleet.readmodels.gpus import Gpu, Port, gpus_of, ports_of
+from fleet.readmodels.node_parts import Parts, find, parts_of
 from fleet.readmodels.phases import Phase, phases
-from fleet.tickets.models import Ticket
 
+__all__ = ["Next", "NodePage", "find", "read"]
 RECENT = timedelta(minutes=10)
 
 
@@ -39,34 +37,38 @@ class Next:
 @dataclass(slots=True)
 class NodePage:
     node: Node
+    parts: Parts
     lifecycle: NodeLifecycle
     verdict: NodeVerdict
-    incident: Incident | None
-    workflow: Workflow | None
-    steps: list[Step]
-    signals: list[Signal]
-    ticket: dict[str, Any] | None
     gpus: list[Gpu]
     ports: list[Port]
     measured_at: datetime | None
     rows: measures.Rows
-    next: Next
     phases: list[Phase] = field(default_factory=list)
+    next: Next = field(default_factory=lambda: Next(""))
 
     @property
-    def aliases(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for kind, value in self.node.alias_rows:  # type: ignore[attr-defined]
-            found.setdefault(kind, []).append(value)
-        return found
+    def incident(self) -> Incident | None:
+        return self.parts.incident
+
+    @property
+    def workflow(self) -> Workflow | None:
+        return self.parts.workflow
+
+    @property
+    def signals(self) -> list[Signal]:
+        return self.parts.signals
 
     @property
     def alias_count(self) -> int:
-        return len(self.node.alias_rows)  # type: ignore[attr-defined]
+        return len(self.parts.aliases)
 
     @property
     def alias_lines(self) -> list[tuple[str, str]]:
-        return [(kind.replace("_", " "), ", ".join(values)) for kind, values in self.aliases.items()]
+        found: dict[str, list[str]] = {}
+        for alias in self.parts.aliases:
+            found.setdefault(alias.kind.replace("_", " "), []).append(alias.value)
+        return [(kind, ", ".join(values)) for kind, values in found.items()]
 
     @property
     def well_ports(self) -> int:
@@ -78,85 +80,40 @@ class NodePage:
         return any(gpu.measured for gpu in self.gpus)
 
     @property
-    def bmcs(self) -> list[dict[str, Any]]:
-        return [dict(row) for row in self.node.bmc_rows]  # type: ignore[attr-defined]
-
-    @property
     def working(self) -> bool:
         """A workflow is open on it."""
         return self.workflow is not None and self.workflow.state in OPEN_WORKFLOW_STATES
 
     @property
     def seen_gpus(self) -> int:
-        return sum(1 for gpu in self.gpus if not gpu.gone)
+        return sum(1 for gpu in self.gpus if gpu.measured)
 
     @property
-    def attempts(self) -> int:
-        return sum(1 for step in self.steps if self.workflow and step.index == self.workflow.step)
-
-
-def find(name: str, clusters: frozenset[str] | None, cluster: str = "") -> list[Node]:
-    """Nodes of that name in the clusters named (None: all), with their parts. One query."""
-    mine = OuterRef("pk")
-    device = JSONObject(kind="kind", key="key", index="index", serial="serial", gone="gone_at", pci="pci")
-    bmc = JSONObject(kind="kind", address="address", condition="condition", text="condition_text",
-                     answered="answered_at", pinned="pinned_serial", uuid="pinned_uuid")  # fmt: skip
-    ticket = JSONObject(pk="pk", title="title", part="part", serial="serial")
-    rows = Node.objects.select_related("cluster", "pool", "lifecycle", "verdict_row").annotate(
-        device_rows=ArraySubquery(Device.objects.filter(node=mine).order_by("kind", "index", "key").values(row=device)),
-        alias_rows=ArraySubquery(
-            Alias.objects.filter(node=mine).order_by("kind", "value").values(row=JSONObject(kind="kind", value="value"))
-        ),
-        bmc_rows=ArraySubquery(Bmc.objects.filter(node=mine).order_by("kind", "address").values(row=bmc)),
-        ticket_rows=ArraySubquery(
-            Ticket.objects.filter(node=mine, state=Ticket.OPEN).order_by("-opened_at").values(row=ticket)[:1]
-        ),
-    )
-    rows = rows.filter(name=name, cluster__removed_at=None)
-    if clusters is not None:
-        rows = rows.filter(cluster__name__in=clusters)
-    if cluster:
-        rows = rows.filter(cluster__name=cluster)
-    found: list[Any] = list(rows.order_by("cluster__name")[:20])
-    for node in found:
-        node.alias_rows = [(row["kind"], row["value"]) for row in node.alias_rows]
-    return found
+    def step_text(self) -> str:
+        """What the newest try of the current step said."""
+        workflow = self.workflow
+        tries = [step for step in self.parts.steps if workflow is not None and step.index == workflow.step]
+        return tries[-1].text if tries else ""
 
 
 def read(node: Node, now: datetime, history: timedelta = RECENT) -> NodePage:
-    """The page of a node that came from `find`: five queries. `history` is how far back the measures go."""
-    workflow = Workflow.objects.filter(node=node).select_related("incident").order_by(
-        Case(When(ended_at=None, then=Value(0)), default=Value(1)), "-created_at"
-    ).first()  # fmt: skip
-    incident = Incident.objects.filter(node=node).order_by(
-        Case(When(state=Incident.OPEN, then=Value(0)), default=Value(1)), "-detected_at"
-    ).first()  # fmt: skip
-    if workflow is not None and workflow.ended_at is None and workflow.incident is not None:
-        incident = workflow.incident
-    steps = list(Step.objects.filter(workflow=workflow).order_by("started_at", "pk")) if workflow else []
-    signals = list(Signal.objects.filter(node=node, cleared_at=None).order_by("-opened_at")[:50])
-    lifecycle = _lifecycle(node)
-    verdict = _verdict(node)
+    """The page of a node that came from `find`: two queries. `history` is how far back the measures go."""
+    parts = parts_of(node)
+    lifecycle, verdict = _lifecycle(node), _verdict(node)
     rows = measures.read(node.pk, now - max(history, RECENT))
     fresh = [row for row in rows if row[0] >= now - RECENT]
-    devices: list[dict[str, Any]] = node.device_rows  # type: ignore[attr-defined]
-    tickets: list[dict[str, Any]] = node.ticket_rows  # type: ignore[attr-defined]
-    told = workflow if workflow is not None and incident is not None and workflow.incident_id == incident.pk else None
+    same = parts.workflow is not None and parts.incident is not None
+    told = parts.workflow if same and parts.workflow.incident_id == parts.incident.pk else None
     page = NodePage(
         node=node,
+        parts=parts,
         lifecycle=lifecycle,
         verdict=verdict,
-        incident=incident,
-        workflow=workflow,
-        steps=steps,
-        signals=signals,
-        ticket=tickets[0] if tickets else None,
-        gpus=gpus_of(node, devices, verdict, signals, fresh),
-        ports=ports_of(devices, verdict),
-        measured_at=rows[-1][0] if rows else verdict.telemetry_at,
+        gpus=gpus_of(node, parts.devices, verdict, parts.signals, fresh),
+        ports=ports_of(parts.devices, verdict),
+        measured_at=max([at for at in (rows[-1][0] if rows else None, verdict.telemetry_at) if at], default=None),
         rows=rows,
-        next=Next(""),
-        phases=phases(incident, told, steps if told else [], now),
+        phases=phases(parts.incident, told, parts.steps if told else [], now),
     )
     page.next = next_act(page)
     return page
@@ -190,7 +147,7 @@ def next_act(page: NodePage) -> Next:
     if workflow.state == "waiting":
         return Next(_("a person approves the plan of %(workflow)s") % {"workflow": workflow.label}, tone="hot")
     if workflow.state == "repair":
-        name = f"TKT-{page.ticket['pk']}" if page.ticket else _("its ticket")
+        name = page.parts.ticket.label if page.parts.ticket else _("its ticket")
         return Next(_("someone repairs it and closes %(ticket)s; then it is tested") % {"ticket": name}, tone="hot")
     if workflow.state == "blocked":
         return Next(_("%(verb)s as soon as it may") % {"verb": verb}, workflow.blocked_until or workflow.wake_at, "hot")

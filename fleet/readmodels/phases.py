@@ -29,6 +29,10 @@ class Phase:
     share: float = 0
 
     @property
+    def text(self) -> str:
+        return words.duration(self.seconds)
+
+    @property
     def x(self) -> float:
         """On a bar 200 wide."""
         return round(self.offset * 2, 1)

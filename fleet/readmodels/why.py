@@ -45,6 +45,13 @@ def why(cluster: str, name: str, now: datetime) -> dict[str, Any]:
         if workflow and workflow.incident
         else Incident.objects.filter(node=node, state=Incident.OPEN).order_by("pk").first()
     )
+    return answer(node, workflow, incident, None if workflow is None else _step_text(workflow), now)
+
+
+def answer(
+    node: Node, workflow: Workflow | None, incident: Incident | None, step_text: str | None, now: datetime
+) -> dict[str, Any]:
+    """The same for rows that were read already; a workflow that is over is none."""
     verdict = getattr(node, "verdict_row", None)
     lifecycle = getattr(node, "lifecycle", None)
     planned = workflow is not None and workflow.state == WorkflowState.PLANNED
@@ -59,7 +66,7 @@ def why(cluster: str, name: str, now: datetime) -> dict[str, Any]:
         "workflow": None
         if workflow is None
         else {"id": workflow.pk, "state": workflow.state, "attempt": workflow.attempt},
-        "step": None if workflow is None or planned else _step(workflow),
+        "step": None if workflow is None or planned else _step(workflow, step_text or ""),
         "blocked": _blocked(workflow, now),
         "would": [item["verb"] for item in workflow.plan] if workflow is not None and planned else [],
         "text": sentence(node, workflow, incident),
@@ -82,13 +89,17 @@ def _incident(incident: Incident | None) -> dict[str, Any] | None:
     }
 
 
-def _step(workflow: Workflow) -> dict[str, Any]:
+def _step_text(workflow: Workflow) -> str:
     text = (
         Step.objects.filter(workflow=workflow, index=workflow.step, attempt=workflow.attempt)
         .values_list("text", flat=True)
         .first()
     )
-    return {"verb": workflow.verb, "index": workflow.step, "of": len(workflow.plan), "text": text or ""}
+    return text or ""
+
+
+def _step(workflow: Workflow, text: str) -> dict[str, Any]:
+    return {"verb": workflow.verb, "index": workflow.step, "of": len(workflow.plan), "text": text}
 
 
 def _blocked(workflow: Workflow | None, now: datetime) -> dict[str, Any] | None:

@@ -106,6 +106,13 @@ SOURCES: dict[str, Word] = {
     "kubernetes": lazy("Kubernetes"),
     "bmc": lazy("BMC"),
 }
+ACTION_CLASSES: dict[str, Word] = {
+    "reboot_node": lazy("a reboot"),
+    "reset_gpu": lazy("a GPU reset"),
+    "replace_part": lazy("a new part"),
+    "inspect": lazy("an inspection"),
+    "contact_support": lazy("the vendor's support"),
+}
 AUDIT_ACTIONS: dict[str, Word] = {
     "workflow.approve": lazy("approved the plan"),
     "workflow.abort": lazy("aborted the workflow"),
@@ -141,7 +148,7 @@ def duration(value: timedelta | float | None) -> str:
         return ""
     seconds = max(0.0, value.total_seconds() if isinstance(value, timedelta) else float(value))
     if seconds < 9.95:
-        return _("%(n).1f s") % {"n": seconds}
+        return _("%(n)s s") % {"n": f"{seconds:.1f}".removesuffix(".0")}
     if seconds < 90:
         return _("%(n)d s") % {"n": round(seconds)}
     minutes, rest = divmod(round(seconds), 60)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import OuterRef, Q
 from django.utils.translation import gettext as _
 
 from fleet.access.rights import APPROVE, OPERATE
@@ -21,6 +21,7 @@ from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
 from fleet.lifecycle.playbooks import CLAIMS, MAX_ATTEMPTS, REBOOT
 from fleet.lifecycle.services import SKIPPABLE
 from fleet.readmodels import words
+from fleet.readmodels.packed import rebuilt, rows_of
 from fleet.readmodels.phases import Phase, phases
 from fleet.tickets.models import Ticket
 
@@ -113,8 +114,11 @@ class OutputLine:
 
 
 def read(pk: int, clusters: frozenset[str] | None, now: datetime) -> WorkflowPage | None:
-    """The page of one workflow in the clusters named (None: all); None if there is none to see. Six queries."""
-    rows = Workflow.objects.select_related("cluster", "node", "node__lifecycle", "node__pool", "incident")
+    """The page of one workflow in the clusters named (None: all); None if there is none to see. Four queries."""
+    tickets = Ticket.objects.filter(Q(workflow_id=OuterRef("pk")) | Q(incident=OuterRef("incident_id")))
+    rows = Workflow.objects.select_related("cluster", "node", "node__lifecycle", "node__pool", "incident").annotate(
+        ticket_rows=rows_of(tickets.order_by("-state", "-opened_at"), 1)
+    )
     if clusters is not None:
         rows = rows.filter(cluster__name__in=clusters)
     workflow = rows.filter(pk=pk).first()
@@ -122,8 +126,7 @@ def read(pk: int, clusters: frozenset[str] | None, now: datetime) -> WorkflowPag
         return None
     steps = list(Step.objects.filter(workflow=workflow).order_by("started_at", "pk"))
     intents = list(Intent.objects.filter(workflow=workflow).order_by("-created_at")[:100])
-    wanted = Q(workflow_id=pk) | Q(incident=workflow.incident) if workflow.incident_id else Q(workflow_id=pk)
-    ticket = Ticket.objects.filter(wanted).order_by("state", "-opened_at").last()
+    found = rebuilt(Ticket, workflow.ticket_rows)
     people = AuditRow.objects.filter(chain=chain_of(workflow.cluster_id), object=f"workflow:{pk}")
     people = people.exclude(Q(action__startswith="intent.")).order_by("-seq")[:30]
     try:
@@ -135,7 +138,7 @@ def read(pk: int, clusters: frozenset[str] | None, now: datetime) -> WorkflowPag
         state=state,
         steps=step_lines(workflow, steps),
         intents=intents,
-        ticket=ticket,
+        ticket=found[0] if found else None,
         people=list(people),
         phases=phases(workflow.incident, workflow, steps, now),
         output=output_of(steps, intents),
