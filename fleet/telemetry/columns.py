@@ -1,6 +1,6 @@
 """Arrays that grow together.
 
-Decides how the frame's parallel arrays make room: by doubling, into new arrays, so that a reader in another thread
+Decides how the frame's parallel arrays make room: by half, into new arrays, so that a reader in another thread
 keeps a whole (slightly older) picture. Refuses to shrink.
 """
 
@@ -30,10 +30,10 @@ class Columns:
 
     def _grow(self) -> None:
         for name, (kind, fill) in self._fills.items():
-            bigger = np.full(2 * self._capacity, fill, dtype=kind)
+            bigger = np.full(self._capacity * 3 // 2, fill, dtype=kind)
             bigger[: self._capacity] = getattr(self, name)
             setattr(self, name, bigger)
-        self._capacity *= 2
+        self._capacity = self._capacity * 3 // 2
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         raise AttributeError(name)  # declared so that type checkers know columns are arrays

@@ -3,8 +3,9 @@
 Decides what each line of a scrape says. Almost every line of a scrape was there the scrape before with another value,
 so a line is cut at its last blank and what is left of it is looked up among the series of that target; only a series
 not met before is parsed. The cut is right because only complete, validated series texts are ever cached, so a hit
-leaves exactly the value. An optional trailing timestamp makes the first look-up miss, and a second one with one token
-less find it.
+leaves exactly the value. What is cached is the text's 64-bit hash, not the text: at 10,000 nodes the texts alone
+would fill a gigabyte, and the hash is keyed per process, so nobody can aim for a collision. An optional trailing
+timestamp makes the first look-up miss, and a second one with one token less find it.
 
 Refuses to raise: bad lines are counted by kind, and a body cut in the middle of a line loses that line only.
 """
@@ -13,21 +14,35 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 MAX_LINE = 16_384
-NewSeries = Callable[[str, dict[str, str], str], int]  # (name, labels, declared type) -> row, or a negative reject code
+
+
+class Labels(dict[str, str]):
+    """A label set, one object for all series of a scrape that carry the same; `place` is the reader's own note."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, *pairs: Iterable[tuple[str, str]]) -> None:
+        super().__init__(*pairs)
+        self.place: object = None
+
+
+NewSeries = Callable[[str, Labels, str], int]  # (name, labels, declared type) -> row, or a negative reject code
 
 _LINE = re.compile(
     rb'[ \t]*+([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+(?:\{((?:[^"{}]++|"(?:[^"\\]++|\\.)*+")*+)\}[ \t]*+|(?<=[ \t]))'
     rb"([^ \t]++)(?:[ \t]++(-?[0-9]++))?[ \t\r]*+",
     re.DOTALL,
 )
+_NAME = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(rb'[ \t]*+([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]++|\\.)*+)"[ \t]*+(,|$)', re.DOTALL)
+_PLAIN = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"]*)"(?:,|$)')
 _ESCAPE = re.compile(r'\\([\\n"])')
 _TYPE = re.compile(rb"^#[ \t]+TYPE[ \t]+([^ \t]+)[ \t]+([a-z]+)", re.MULTILINE)
 _FAMILY = b"\n# TYPE "
@@ -50,18 +65,18 @@ class SeriesCache:
     """
 
     limit: int = 8_192
-    young: dict[bytes, int] = field(default_factory=dict)
-    old: dict[bytes, int] = field(default_factory=dict)
+    young: dict[int, int] = field(default_factory=dict)
+    old: dict[int, int] = field(default_factory=dict)
     rotations: int = 0
 
     def recall(self, series: bytes) -> int | None:
-        row = self.old.pop(series, None)
+        row = self.old.pop(hash(series), None) if self.old else None
         if row is not None:
-            self.young[series] = row
+            self.young[hash(series)] = row
         return row
 
     def put(self, series: bytes, row: int) -> None:
-        self.young[series] = row
+        self.young[hash(series)] = row
 
     def settle(self, live: int) -> None:
         """After a scrape of `live` samples: forget when churn has piled up more than the scrape can explain."""
@@ -96,9 +111,16 @@ def _unescape(text: bytes) -> str:
     return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], plain)
 
 
-def read_labels(text: bytes) -> dict[str, str]:
+def read_labels(text: bytes) -> Labels:
     """`a="x",b="y"` (a trailing comma is legal) to a mapping."""
-    labels: dict[str, str] = {}
+    if b"\\" not in text and b"\0" not in text and text.isascii():
+        pairs = _PLAIN.findall(text.decode())
+        covered = sum(len(name) + len(value) + 4 for name, value in pairs) - (not text.endswith(b","))
+        if covered == len(text):  # nothing lies between them
+            labels = Labels(pairs)
+            if len(labels) == len(pairs):
+                return labels
+    labels = Labels()
     at = 0
     while at < len(text) and text[at:].strip(b" \t"):
         found = _LABEL.match(text, at)
@@ -121,7 +143,7 @@ def read_value(token: bytes) -> float:
         raise BadLine("bad_value") from error
 
 
-def read_line(line: bytes) -> tuple[str, dict[str, str], bytes, int | None]:
+def read_line(line: bytes) -> tuple[str, Labels, bytes, int | None]:
     """One sample line whole: (name, labels, value token, timestamp in ms or None). Raises BadLine."""
     if len(line) > MAX_LINE:
         raise BadLine("too_long")
@@ -141,6 +163,7 @@ class _Body:
         self.body, self.cache, self.new, self.wanted = body, cache, new, wanted
         self.counts: Counter[str] = Counter()
         self.types: dict[bytes, bytes] | None = None
+        self.labels: dict[bytes, Labels] = {}  # label texts already read in this body
 
     def lines(self) -> list[bytes]:
         """Complete lines, less whole families that nobody wants."""
@@ -178,17 +201,32 @@ class _Body:
             return None
         if token.isdigit() and len(token) < 20:
             shorter, _, value = series.rpartition(b" ")
-            row = self.cache.young.get(shorter)
+            row = self.cache.young.get(hash(shorter))
             if row is not None:
                 return row, value, int(token)
         return self._read(line, series, token)
+
+    def _known_labels(self, series: bytes, token: bytes) -> tuple[str, Labels, bytes, int | None] | None:
+        """The line when its label text was read before in this body: only the name is new."""
+        brace = series.find(b"{")
+        labels = self.labels.get(series[brace + 1 : -1]) if brace > 0 and series.endswith(b"}") else None
+        if labels is None or not _NAME.fullmatch(series, 0, brace):
+            return None
+        return series[:brace].decode(), labels, token.rstrip(b"\r"), None
+
+    def _whole(self, line: bytes, series: bytes) -> tuple[str, Labels, bytes, int | None]:
+        found = read_line(line)
+        brace = series.find(b"{")
+        if found[3] is None and brace > 0 and series.endswith(b"}"):
+            self.labels[series[brace + 1 : -1]] = found[1]
+        return found
 
     def _read(self, line: bytes, series: bytes, token: bytes) -> tuple[int, bytes, int | None] | None:
         bare = line.strip(b" \t\r")
         if not bare or bare[:1] == b"#":
             return None
         try:
-            name, labels, value, stamp = read_line(line)
+            name, labels, value, stamp = self._known_labels(series, token) or self._whole(line, series)
             read_value(value)
         except BadLine as error:
             self.counts[error.kind] += 1
@@ -234,7 +272,7 @@ def parse(body: bytes, cache: SeriesCache, new: NewSeries, wanted: frozenset[byt
     find, add_row, add_token = cache.young.get, rows.append, tokens.append
     for line in slow.lines():
         series, _, token = line.rpartition(b" ")
-        row = find(series)
+        row = find(hash(series))
         if row is None:
             sample = slow.miss(line, series, token)
             if sample is None:

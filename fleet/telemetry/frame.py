@@ -10,6 +10,7 @@ One writer (the thread of the scrapes); readers in other threads see whole value
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -18,14 +19,15 @@ from numpy.typing import NDArray
 
 from fleet.telemetry import names
 from fleet.telemetry.columns import Columns
-from fleet.telemetry.names import DeviceKind
-from fleet.telemetry.series import TOO_MANY, Identity
+from fleet.telemetry.names import DeviceKind, Metric
+from fleet.telemetry.series import TOO_MANY, Part
 from fleet.telemetry.targets import Target
 
 Rows = NDArray[np.int64]
 STALE_INTERVALS = 3
 MAX_ROWS_PER_TARGET = 20_000
 NEVER = float("-inf")
+_NONE: Rows = np.empty(0, dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -63,12 +65,13 @@ class Frame:
         self.devices: list[Device] = []
         self._device_index: dict[tuple[int, str], int] = {}
         self._pci: dict[tuple[int, str], int] = {}
-        self._row_index: dict[tuple[str, int, str], int] = {}
-        self._metric_rows: dict[str, list[int]] = {}
+        self._index: dict[str, array[int]] = {}  # metric -> row by device, -1 for none
+        self._sub_index: dict[tuple[str, int, str], int] = {}
+        self._metric_rows: dict[str, array[int]] = {}
         self._metric_arrays: dict[str, Rows] = {}
         self.row_metric: list[str] = []
         self.row_sub: list[str] = []
-        self._by_node: dict[int, list[int]] = {}
+        self._by_node: dict[int, array[int]] = {}
         self._devices_by_node: dict[int, list[int]] = {}
         self._targets_by_node: dict[int, list[int]] = {}
         self.r = Columns(
@@ -76,14 +79,12 @@ class Frame:
             value=(np.float64, np.nan),
             mono=(np.float64, NEVER),
             source=(np.float64, 0.0),
-            device=(np.int64, -1),
-            node=(np.int64, -1),
-            target=(np.int64, -1),
-            pos=(np.int64, 0),  # place among the rows of its metric
-            born=(np.int64, 0),  # which scrape of its target's epoch first showed it
-            gauge=(np.bool_, True),
-            lo=(np.float64, -np.inf),
-            hi=(np.float64, np.inf),
+            device=(np.int32, -1),
+            node=(np.int32, -1),
+            target=(np.int32, -1),
+            pos=(np.int32, 0),  # place among the rows of its metric
+            born=(np.int32, 0),  # which scrape of its target's epoch first showed it
+            metric=(np.int16, 0),  # number of its metric in names.ORDER
         )
         self.d = Columns(capacity, node=(np.int64, -1), target=(np.int64, -1), seq=(np.int64, 0), gpu=(np.bool_, False))
         self.t = Columns(
@@ -146,52 +147,64 @@ class Frame:
 
     def know_gpu(self, node: str, key: str, attrs: dict[str, str]) -> Device:
         """Register a GPU that was known before this process started (from a checkpoint)."""
-        identity = Identity(names.METRICS[names.XID], key, "gpu", "", attrs)
-        return self.devices[self._device_for(self.node(node), identity, -1)]
+        return self.devices[self._device(self.node(node), Part(key, "gpu", "", attrs))]
 
-    def _device_for(self, node: int, identity: Identity, target: int) -> int:
-        place = (node, identity.device)
-        index = self._device_index.get(place)
+    def place(self, target: Target, part: Part) -> int:
+        """The index of a device that a target speaks of, made at first sight."""
+        index = self._device(int(self.t.node[target.index]), part)
+        self.d.target[index] = self.devices[index].target = target.index
+        self.t.gpu[target.index] |= part.kind == "gpu"
+        return index
+
+    def _device(self, node: int, part: Part) -> int:
+        index = self._device_index.get((node, part.key))
         if index is None:
-            index = self._device_index[place] = self.d.add()
-            self.devices.append(Device(index, self.nodes[node], identity.device, identity.kind, target))
+            index = self._device_index[node, part.key] = self.d.add()
+            self.devices.append(Device(index, self.nodes[node], part.key, part.kind, -1))
             self._devices_by_node.setdefault(node, []).append(index)
             self.d.node[index] = node
-            self.d.gpu[index] = identity.kind == "gpu"
+            self.d.gpu[index] = part.kind == "gpu"
         device = self.devices[index]
-        if target >= 0:
-            self.d.target[index] = device.target = target
-            self.t.gpu[target] |= identity.kind == "gpu"
-        device.attrs.update(identity.attrs)
+        device.attrs.update(part.attrs)
         if device.attrs.get("pci"):
             self._pci[node, device.attrs["pci"]] = index
         return index
 
-    def row(self, target: Target, identity: Identity) -> int:
+    def row(self, target: Target, metric: Metric, device: int, sub: str = "") -> int:
         """The row of a series, made at first sight; negative when the target has too many."""
-        node = int(self.t.node[target.index])
-        device = self._device_for(node, identity, target.index)
-        sub = target.job if identity.metric.name == names.PROCESS_START else identity.sub
-        place = (identity.metric.name, device, sub)
-        row = self._row_index.get(place)
+        row = self._row(metric.name, device, sub)
         if row is not None:
             self.r.target[row] = target.index
             return row
         if target.rows >= MAX_ROWS_PER_TARGET:
             return TOO_MANY
         target.rows += 1
-        row = self._row_index[place] = self.r.add()
-        r, metric = self.r, identity.metric
-        r.device[row], r.node[row], r.target[row] = device, node, target.index
+        row = self.r.add()
+        r, node = self.r, int(self.t.node[target.index])
+        same = self._metric_rows.setdefault(metric.name, array("q"))
+        r.device[row], r.node[row], r.target[row], r.pos[row] = device, node, target.index, len(same)
         r.born[row] = self.t.epoch_seq[target.index] + 1
-        r.gauge[row], r.lo[row], r.hi[row] = not metric.counter, metric.lo, metric.hi
+        r.metric[row] = names.ORDER[metric.name]
+        same.append(row)
         self.row_metric.append(metric.name)
         self.row_sub.append(sub)
-        same = self._metric_rows.setdefault(metric.name, [])
-        r.pos[row] = len(same)
-        same.append(row)
-        self._by_node.setdefault(node, []).append(row)
+        self._by_node.setdefault(node, array("q")).append(row)
+        if sub:
+            self._sub_index[metric.name, device, sub] = row
+        else:
+            index = self._index.setdefault(metric.name, array("q"))
+            if len(index) <= device:
+                index.extend(array("q", [-1]) * max(device + 1 - len(index), len(index)))
+            index[device] = row
         return row
+
+    def _row(self, metric: str, device: int, sub: str) -> int | None:
+        if sub:
+            return self._sub_index.get((metric, device, sub))
+        index = self._index.get(metric)
+        if index is None or device >= len(index) or index[device] < 0:
+            return None
+        return index[device]
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -222,10 +235,12 @@ class Frame:
 
     def rows(self, metric: str) -> Rows:
         """Indices of all rows of a metric. Only ever grows at its end, so rules may keep state beside it."""
-        made = self._metric_rows.get(metric, [])
+        made = self._metric_rows.get(metric)
+        if made is None:
+            return _NONE
         known = self._metric_arrays.get(metric)
         if known is None or len(known) != len(made):
-            known = self._metric_arrays[metric] = np.array(made, dtype=np.int64)
+            known = self._metric_arrays[metric] = np.array(made[:], dtype=np.int64)
         return known
 
     def gpus(self) -> NDArray[np.int64]:
@@ -247,7 +262,7 @@ class Frame:
 
     def find(self, metric: str, node: str, device: str = "", sub: str = "") -> int | None:
         index = self._device_index.get((self.node_index.get(node, -1), device))
-        return None if index is None else self._row_index.get((metric, index, sub))
+        return None if index is None else self._row(metric, index, sub)
 
     def value(self, metric: str, node: str, device: str = "", sub: str = "") -> float | None:
         row = self.find(metric, node, device, sub)

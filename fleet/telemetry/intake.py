@@ -9,17 +9,29 @@ receipt: it is either a backlog, which is history, or a stepped clock, which is 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fleet.telemetry import blanks, names, series
-from fleet.telemetry.exposition import Parsed, parse
+from fleet.telemetry.exposition import Labels, Parsed, parse
 from fleet.telemetry.frame import Frame, Rows
 from fleet.telemetry.series import REJECTS, Resolver
 from fleet.telemetry.targets import Target
 
 MAX_SKEW_SECONDS = 300.0
+# By the metric's number: what its values may be.
+_GAUGE = np.array([not metric.counter for metric in names.METRICS.values()], dtype=bool)
+_LO = np.array([metric.lo for metric in names.METRICS.values()])
+_HI = np.array([metric.hi for metric in names.METRICS.values()])
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    kind: names.DeviceKind
+    place: int  # device index, or a negative reject code
+    sub: str = ""
 
 
 class Intake:
@@ -55,7 +67,8 @@ class Intake:
         if not len(rows):
             some = parsed.counts["samples"] or parsed.counts["unwanted"]
             said = "no sample this fleet reads" if some else "no samples"
-            self.failed(target, f"{target.job} on {target.node} answered with {said}.")
+            sentence = f"{target.job} on {target.node} answered with {said}."
+            self.failed(target, target.last_reject if target.last_reject and parsed.counts["samples"] else sentence)
             return 0
         self._restart_seen(target, rows, values)
         clock = self._own(target, names.NODE_TIME, "", rows, values)
@@ -70,15 +83,29 @@ class Intake:
 
     # -- one stage each -------------------------------------------------------------------------------------------
 
-    def _new(self, target: Target, name: str, labels: dict[str, str], declared: str) -> int:
+    def _new(self, target: Target, name: str, labels: Labels, declared: str) -> int:
+        metric = series.metric_of(name)
+        if metric is None:
+            return series.UNWANTED
+        noted = labels.place
+        if not isinstance(noted, _Noted) or noted.kind != metric.kind:
+            noted = labels.place = self._note(target, metric.kind, labels)
+        if noted.place < 0:
+            return noted.place
+        sub = target.job if metric.name == names.PROCESS_START else noted.sub
+        return self.frame.row(target, metric, noted.place, sub)
+
+    def _note(self, target: Target, kind: names.DeviceKind, labels: Labels) -> _Noted:
+        """Whose the labels are, worked out once for all series of a scrape that carry them."""
         code = series.check_host(labels, target.node, self.resolve)
         if code:
-            target.last_reject = (
-                f"{target.job} of {target.node} sent {name} for host {series.host_label(labels)!r}: {REJECTS[code]}."
-            )
-            return code
-        identity = series.identify(name, labels)
-        return identity if isinstance(identity, int) else self.frame.row(target, identity)
+            said = series.host_label(labels)[:100]
+            target.last_reject = f"{target.job} of {target.node} sent samples of host {said!r}: {REJECTS[code]}."
+            return _Noted(kind, code)
+        part = series.part_of(kind, labels)
+        if isinstance(part, int):
+            return _Noted(kind, part)
+        return _Noted(kind, self.frame.place(target, part), part.sub)
 
     def _reject(self, target: Target, reason: str, count: int) -> None:
         if reason != "unwanted":
@@ -120,8 +147,9 @@ class Intake:
     def _measured(
         self, target: Target, rows: Rows, values: NDArray[np.float64], source: NDArray[np.float64]
     ) -> tuple[Rows, NDArray[np.float64], NDArray[np.float64]]:
-        r, found = self.frame.r, Counter[str]()
-        keep = blanks.judge(values, r.gauge[rows], r.lo[rows], r.hi[rows], found)
+        found = Counter[str]()
+        metric = self.frame.r.metric[rows]
+        keep = blanks.judge(values, _GAUGE[metric], _LO[metric], _HI[metric], found)
         if keep is None:
             return rows, values, source
         for reason, count in found.items():

@@ -85,6 +85,7 @@ _ALL = (
     Metric("node_memory_MemTotal_bytes", "host", unit="B"),
 )
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
+ORDER: dict[str, int] = {name: number for number, name in enumerate(METRICS)}
 
 # Spelling since DCGM 4.6 -> the canonical one. Only what METRICS keeps; `add_aliases` takes a site's own.
 ALIASES: dict[str, str] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Final
 
 from fleet.telemetry import names
@@ -39,18 +40,20 @@ REJECTS: dict[int, str] = {
 _HOST = ("Hostname", "hostname")
 _UUID = ("UUID", "gpu_uuid", "uuid")
 _HUNG = re.compile(r"timeout|timed out|stale", re.IGNORECASE)
-_MIG = ("GPU_I_ID",)
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """`device` is unique within the node: a GPU's UUID, `mlx5_0/1`, `mount:/data`, or empty for the host itself."""
+class Part:
+    """The device of a series, as its labels tell. `key` is unique within the node: a GPU's UUID, `mlx5_0/1`,
+    `mount:/data`, or empty for the host itself. `sub` tells apart what one device has several of (MIG instances)."""
 
-    metric: Metric
-    device: str
+    key: str
     kind: DeviceKind
     sub: str = ""
     attrs: dict[str, str] = field(default_factory=dict, compare=False)
+
+
+HOST = Part("", "host")
 
 
 def _first(labels: dict[str, str], keys: tuple[str, ...]) -> str:
@@ -78,40 +81,41 @@ def check_host(labels: dict[str, str], node: str, resolve: Resolver | None) -> i
     return 0 if found == node else OTHER_NODE
 
 
-def identify(name: str, labels: dict[str, str]) -> Identity | int:
-    """The identity of a series, or the negative code of why it has none."""
-    metric = names.METRICS.get(names.canonical(name))
-    if metric is None:
-        return UNWANTED
-    if metric.kind == "gpu":
-        return _gpu(metric, labels)
-    if metric.kind == "port":
+def metric_of(name: str) -> Metric | None:
+    """The metric we keep under this or another spelling."""
+    return names.METRICS.get(names.canonical(name))
+
+
+def part_of(kind: DeviceKind, labels: dict[str, str]) -> Part | int:
+    """Which device the labels mean, or the negative code of why none. Depends on nothing else, so it can be noted."""
+    if kind == "gpu":
+        return _gpu(labels)
+    if kind == "port":
         device, port = labels.get("device", ""), labels.get("port", "1")
-        return Identity(metric, f"{device}/{port}", "port") if device else NO_DEVICE
-    if metric.kind == "mount":
-        return _mount(metric, labels)
-    return Identity(metric, "", "host")
+        return Part(f"{device}/{port}", "port") if device else NO_DEVICE
+    if kind == "mount":
+        return _mount(labels)
+    return HOST
 
 
-def _gpu(metric: Metric, labels: dict[str, str]) -> Identity | int:
+def _gpu(labels: dict[str, str]) -> Part | int:
     address = names.pci(labels["pci_bus_id"]) if labels.get("pci_bus_id") else ""
-    index = labels.get("gpu", "")
     uuid = _first(labels, _UUID)
     if not uuid and address:
         uuid = f"pci:{address}"
     if not uuid:
         return NO_DEVICE
     attrs = {
-        "index": index,
+        "index": labels.get("gpu", ""),
         "pci": address,
-        "model": labels.get("modelName") or labels.get("model_name", ""),
-        "driver": labels.get("DCGM_FI_DRIVER_VERSION", ""),
+        "model": intern(labels.get("modelName") or labels.get("model_name", "")),
+        "driver": intern(labels.get("DCGM_FI_DRIVER_VERSION", "")),
         "serial": labels.get("DCGM_FI_DEV_SERIAL", ""),
     }
-    return Identity(metric, uuid, "gpu", _first(labels, _MIG), {key: text for key, text in attrs.items() if text})
+    return Part(uuid, "gpu", labels.get("GPU_I_ID", ""), {key: text for key, text in attrs.items() if text})
 
 
-def _mount(metric: Metric, labels: dict[str, str]) -> Identity | int:
+def _mount(labels: dict[str, str]) -> Part | int:
     point = labels.get("mountpoint", "")
     if not point:
         return NO_DEVICE
@@ -120,4 +124,4 @@ def _mount(metric: Metric, labels: dict[str, str]) -> Identity | int:
         return UNWANTED  # another reason, such as a missing permission of the exporter, says nothing about the mount
     attrs = {"server": labels.get("device", "").partition(":")[0], "export": labels.get("device", "")}
     attrs |= {"mountpoint": point, "fstype": labels.get("fstype", "")}
-    return Identity(metric, f"mount:{point}", "mount", "", attrs)
+    return Part(f"mount:{point}", "mount", "", attrs)

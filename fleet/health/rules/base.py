@@ -6,6 +6,7 @@ hold thresholds: those are data in the catalogue.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,6 +36,10 @@ class FrameRule:
 
     def forget(self, node: str) -> None:
         """Findings of this node were closed from outside."""
+
+    def remember(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            self.findings.remember(node)
 
     def edge(
         self,
@@ -78,7 +83,10 @@ class LevelRule(FrameRule):
 
     def __init__(self, rule: Rule, frame: Frame, findings: Findings) -> None:
         super().__init__(rule, frame, findings)
-        self.level = Level(rule, self.name)
+        self.level = Level(rule, self.name, self._already)
+
+    def _already(self) -> set[Name]:
+        return {(node, device) for node, device, _ in self.findings.of_cause(self.rule.id)}
 
     def name(self, place: int) -> Name:
         device = self.frame.device_of(int(self.frame.rows(self.metric)[place]))
@@ -99,6 +107,7 @@ class LevelRule(FrameRule):
         bad = self.bad(view, rows, r.value[rows])
         now = (view.monotonic, view.now.timestamp())
         opens, clears = self.level.step(mono, mono, source, bad, quiet_nodes[r.node[rows]], now)
+        self.remember(self.name(place)[0] for place in self.level.changed.tolist())
         edges: list[Edge] = []
         for place in opens.tolist():
             row = int(rows[place])
@@ -128,8 +137,8 @@ def aligned(frame: Frame, rows: Indices, other: str) -> Indices:
 
     Kept by device index, so it is one lookup in an array, not a search.
     """
-    table = np.full(frame.d.size + 1, -1, dtype=np.int64)
     theirs = frame.rows(other)
+    table = np.full(frame.d.size + 1, -1, dtype=np.int64)  # sized last: devices may be added while we look
     table[frame.r.device[theirs]] = theirs
     return table[frame.r.device[rows]]
 

@@ -26,6 +26,7 @@ class GpuLost(FrameRule):
         super().__init__(rule, frame, findings)
         self.told: set[int] = set()
         self.most = np.zeros(0, dtype=np.int64)  # most GPUs seen at once, by node
+        self._known = 0  # devices whose node was marked for saving
 
     def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
         f, size = self.frame, self.frame.d.size
@@ -38,7 +39,9 @@ class GpuLost(FrameRule):
         missed = f.t.seq[target] - f.d.seq[:size]
         here = known & (missed == 0)
         present = np.bincount(node[here], minlength=len(f.nodes))
-        self.most = np.maximum(np.pad(self.most, (0, len(f.nodes) - len(self.most))), present)
+        self.most = np.maximum(np.pad(self.most, (0, len(present) - len(self.most))), present)
+        self.remember(f.devices[index].node for index in range(self._known, size) if gpu[index])
+        self._known = size
         gone = known & up & (present[node] > 0) & (missed >= self.rule.threshold) & ~quiet_nodes[node]
         edges: list[Edge] = []
         for index in np.flatnonzero(gone).tolist():
@@ -56,7 +59,7 @@ class GpuLost(FrameRule):
     def _targets(self) -> NDArray[np.int64]:
         """The exporter of each device; a GPU known only from a checkpoint belongs to the exporter of its peers."""
         f, size = self.frame, self.frame.d.size
-        own, node = f.d.target[:size], f.d.node[:size]
+        own, node = f.d.target[:size].copy(), f.d.node[:size]
         peers = np.full(len(f.nodes), -1, dtype=np.int64)
         seen = f.d.gpu[:size] & (own >= 0)
         peers[node[seen]] = own[seen]
@@ -108,18 +111,24 @@ class GpuLost(FrameRule):
 class GpuCount(FrameRule):
     def __init__(self, rule: Rule, frame: Frame, findings: Findings) -> None:
         super().__init__(rule, frame, findings)
-        self.level = Level(rule, self.name)
+        self.level = Level(rule, self.name, self._already)
+
+    def _already(self) -> set[Name]:
+        """The finding is the node's, the element an exporter: any of its exporters may clear it."""
+        nodes = {node for node, _, _ in self.findings.of_cause(self.rule.id)}
+        return {(target.node, target.job) for node in nodes for target in self.frame.targets_of(node)}
 
     def name(self, place: int) -> Name:
         return self.frame.targets[place].node, self.frame.targets[place].job
 
     def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
-        f, size = self.frame, self.frame.t.size
+        f, devices = self.frame, self.frame.d.size
+        owner = f.d.target[:devices].copy()
+        size = f.t.size  # read after the owners, so that none lies beyond it
         if not size:
             return []
-        gpu = f.d.gpu[: f.d.size] & (f.d.target[: f.d.size] >= 0)
-        owner = f.d.target[: f.d.size]
-        here = gpu & (f.d.seq[: f.d.size] == f.t.seq[owner])
+        gpu = f.d.gpu[:devices] & (owner >= 0)
+        here = gpu & (f.d.seq[:devices] == f.t.seq[owner])
         seen = np.bincount(owner[here], minlength=size)
         ever = np.bincount(owner[gpu], minlength=size)
         wanted = np.zeros(size, dtype=np.int64)
@@ -133,6 +142,7 @@ class GpuCount(FrameRule):
         seq = np.where(t.seq[:size] > 0, t.seq[:size].astype(np.float64), NEVER)
         now = (view.monotonic, view.now.timestamp())
         opens, clears = self.level.step(seq, t.mono[:size], t.wall[:size], short, quiet_nodes[t.node[:size]], now)
+        self.remember(self.name(place)[0] for place in self.level.changed.tolist())
         edges: list[Edge] = []
         for place in opens.tolist():
             edges += self._tell(view, place, int(seen[place]), int(max(wanted[place], ever[place])))

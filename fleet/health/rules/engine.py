@@ -103,20 +103,19 @@ class RuleEngine:
 
     def _quiet(self, view: ClusterView) -> Bools:
         """By the frame's node index: nodes we do not know, or are at work on."""
-        quiet = np.ones(len(self.frame.nodes), dtype=bool)
+        quiet = np.ones(2 * len(self.frame.nodes) + 1024, dtype=bool)  # with room for those that come meanwhile
         index = self.frame.node_index
         for name, facts in view.nodes.items():
             place = index.get(name)
-            if place is not None and place < len(quiet):
+            if place is not None:
                 quiet[place] = facts.in_remediation
         return quiet
 
     # -- checkpoint -----------------------------------------------------------------------------------------------
 
-    def take_dirty(self) -> set[str]:
-        """Nodes whose findings or damping changed since the last call."""
-        dirty, self.findings.dirty = self.findings.dirty, set()
-        return dirty
+    def take_dirty(self, limit: int = 200) -> set[str]:
+        """Nodes to save now: every one with a changed finding, and up to `limit` whose baselines or damping changed."""
+        return self.findings.take_dirty(limit)
 
     def export_state(self, nodes: Iterable[str] | None = None) -> dict[str, Any]:
         """JSON-able state of these nodes (all when None): {"version": 1, "nodes": {name: {...}}}."""

@@ -50,8 +50,24 @@ class Findings:
         self.open: dict[Key, Finding] = {}
         self.by_node: dict[str, dict[Key, Finding]] = {}
         self.counts: Counter[str] = Counter()
-        self.dirty: set[str] = set()
+        self._urgent: set[str] = set()  # nodes whose findings changed
+        self._later: set[str] = set()  # nodes whose baselines or damping changed
         self._lock = Lock()
+
+    def remember(self, node: str) -> None:
+        """A baseline or a damping of this node changed: worth saving when there is time."""
+        with self._lock:
+            self._later.add(node)
+
+    def take_dirty(self, limit: int) -> set[str]:
+        """Nodes to save: all with a changed finding, and up to `limit` others."""
+        with self._lock:
+            dirty, self._urgent = self._urgent, set()
+            self._later -= dirty
+            while self._later and limit > 0:
+                dirty.add(self._later.pop())
+                limit -= 1
+            return dirty
 
     def observe(
         self, edge: Edge, facts: NodeFacts, at: datetime, expires: float = 0.0, current: bool = False
@@ -68,7 +84,7 @@ class Findings:
             finding = Finding(edge, facts.boot_id, at, edge.detected_at, expires=expires)
             self.open[key] = finding
             self.by_node.setdefault(edge.node, {})[key] = finding
-            self.dirty.add(edge.node)
+            self._urgent.add(edge.node)
             return [edge]
 
     def _explaining(self, edge: Edge) -> Finding | None:
@@ -92,7 +108,7 @@ class Findings:
             changes |= {"severity": edge.severity, "action_class": edge.action_class}
             known.expires = 0.0 if edge.latched else known.expires
         known.edge = replace(known.edge, **changes)
-        self.dirty.add(edge.node)
+        self._urgent.add(edge.node)
         if not worse and edge.detected_at - known.told_at < REFRESH_EVERY:
             return []
         known.told_at = edge.detected_at
@@ -107,7 +123,7 @@ class Findings:
             merged = {**known.edge.evidence, **evidence}
             known.edge = replace(known.edge, action_class=action, severity=severity, evidence=merged, latched=True)
             known.expires, known.told_at = 0.0, now
-            self.dirty.add(key[0])
+            self._urgent.add(key[0])
             return [replace(known.edge, kind="refreshed", detected_at=now)]
 
     def clear(self, key: Key, now: datetime, why: str) -> list[Edge]:
@@ -120,7 +136,7 @@ class Findings:
             mine.pop(key, None)
             if not mine:
                 self.by_node.pop(key[0], None)
-            self.dirty.add(key[0])
+            self._urgent.add(key[0])
             return [replace(finding.edge, kind="cleared", detected_at=now, evidence={"cleared_by": why})]
 
     def sweep(self, nodes: Mapping[str, NodeFacts], now: datetime) -> list[Edge]:

@@ -32,7 +32,7 @@ class NotReady(FrameRule):
         sick = {name: facts for name, facts in view.nodes.items() if facts.ready is not True}
         for name in [name for name in self.since if name not in sick]:
             del self.since[name], self.since_wall[name]
-            self.findings.dirty.add(name)
+            self.findings.remember(name)
         for key in self.findings.of_cause(self.rule.id):
             if key[0] in view.nodes and key[0] not in sick:
                 edges += self.findings.clear(key, view.now, "ready_again")
@@ -41,7 +41,7 @@ class NotReady(FrameRule):
                 seen = self._waiting.pop(name, view.now.timestamp())
                 self.since_wall[name] = seen
                 self.since[name] = view.monotonic - max(0.0, view.now.timestamp() - seen)
-                self.findings.dirty.add(name)
+                self.findings.remember(name)
             if facts.in_remediation or (name, "", self.rule.id) in self.findings.open:
                 continue
             bad_for = view.monotonic - self.since[name]
@@ -74,7 +74,12 @@ class ClockSkew(FrameRule):
 
     def __init__(self, rule: Rule, frame: Frame, findings: Findings) -> None:
         super().__init__(rule, frame, findings)
-        self.level = Level(rule, self.name)
+        self.level = Level(rule, self.name, self._already)
+
+    def _already(self) -> set[Name]:
+        """The finding is the node's, the element an exporter: any of its exporters may clear it."""
+        nodes = {node for node, _, _ in self.findings.of_cause(self.rule.id)}
+        return {(target.node, target.job) for node in nodes for target in self.frame.targets_of(node)}
 
     def name(self, place: int) -> Name:
         return self.frame.targets[place].node, self.frame.targets[place].job

@@ -27,9 +27,11 @@ NEVER = float("-inf")
 class Level:
     """State of one condition, aligned with the caller's element order (which only ever grows at its end)."""
 
-    def __init__(self, rule: Rule, name: Callable[[int], Name]) -> None:
+    def __init__(self, rule: Rule, name: Callable[[int], Name], already: Callable[[], set[Name]]) -> None:
+        """`already` names the elements whose finding is open when they first appear (after a restart)."""
         self.rule = rule
         self._name = name
+        self._already = already
         self._mask = (1 << rule.of) - 1
         self._waiting: dict[Name, dict[str, Any]] = {}
         self.stamp: Floats = np.empty(0)
@@ -38,6 +40,7 @@ class Level:
         self.bad_wall: Floats = np.empty(0)
         self.good_mono: Floats = np.empty(0)
         self.open: Bools = np.empty(0, dtype=bool)
+        self.changed: Indices = np.empty(0, dtype=np.int64)  # whose damping the last step began or ended
 
     def step(
         self, stamp: Floats, mono: Floats, wall: Floats, bad: Bools, quiet: Bools, now: tuple[float, float]
@@ -49,9 +52,11 @@ class Level:
         self._grow(len(stamp), now)
         new = stamp > self.stamp
         self.stamp = np.where(new, stamp, self.stamp)
+        before = self.bits
         turned = new & bad & (self.bits & self._mask == 0)
         self.bad_mono[turned], self.bad_wall[turned] = mono[turned], wall[turned]
         self.bits = np.where(new, ((self.bits << 1) | bad) & self._mask, self.bits).astype(np.uint8)
+        self.changed = np.flatnonzero((self.bits != 0) != (before != 0))
         self.good_mono = np.where(new & bad, np.inf, np.where(new & np.isinf(self.good_mono), mono, self.good_mono))
         enough = _ONES[self.bits] >= self.rule.scrapes
         last_bad = (self.bits & 1).astype(bool)
@@ -71,9 +76,12 @@ class Level:
         self.bad_wall = np.concatenate([self.bad_wall, np.zeros(more)])
         self.good_mono = np.concatenate([self.good_mono, np.full(more, np.inf)])
         self.open = np.concatenate([self.open, np.zeros(more, dtype=bool)])
-        if self._waiting:
+        already = self._already()
+        if self._waiting or already:
             for index in range(old, size):
-                self._adopt(index, self._waiting.pop(self._name(index), None), now)
+                name = self._name(index)
+                self._adopt(index, self._waiting.pop(name, None), now)
+                self.open[index] |= name in already
 
     def _adopt(self, index: int, state: dict[str, Any] | None, now: tuple[float, float]) -> None:
         if state is None:
@@ -112,6 +120,7 @@ class Delta:
         self._name = name
         self._waiting: dict[Name, float] = {}
         self.base: Floats = np.empty(0)
+        self.changed: Indices = np.empty(0, dtype=np.int64)  # whose baseline the last step set or moved
 
     def step(self, values: Floats, fresh: Bools) -> Floats:
         """Growth per element, 0 where nothing new, at the first look, and after a reset."""
@@ -123,7 +132,9 @@ class Delta:
                     self.base[index] = self._waiting.pop(self._name(index), np.nan)
         with np.errstate(invalid="ignore"):
             grown = np.where(fresh & (values > self.base), values - self.base, 0.0)
-        self.base = np.where(fresh & ~np.isnan(values), values, self.base)
+            moved = fresh & ~np.isnan(values) & (values != self.base)
+        self.changed = np.flatnonzero(moved)
+        self.base = np.where(moved, values, self.base)
         return grown
 
     def export(self, node: str, places: list[int]) -> dict[str, float]:

@@ -44,7 +44,7 @@ class NfsStalled(FrameRule):
     def stalled(self, node: str, server: str, at: datetime, now: datetime) -> None:
         with self._lock:
             self._stalls.setdefault((node, server), (at, now))
-            self.findings.dirty.add(node)
+            self.findings.remember(node)
 
     def answered(self, node: str, server: str, at: datetime, now: datetime) -> list[Edge]:
         with self._lock:
@@ -52,7 +52,7 @@ class NfsStalled(FrameRule):
             if since is not None and since[0] > at:
                 return []  # an OK older than the stall: lines came out of order
             self._stalls.pop((node, server), None)
-            self.findings.dirty.add(node)
+            self.findings.remember(node)
         return self.findings.clear((node, f"nfs:{server}", self.rule.id), now, "server_ok")
 
     def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:

@@ -1,0 +1,81 @@
+"""Benchmark `ingest`: how fast exposition text becomes samples, against the official Python parser in the same run.
+
+Decides the load: dcgm-exporter-like text of several nodes, eight GPUs each, every value new in every scrape, read
+warm by the series cache, all in one thread. The peer reads the same bytes. Refuses to compare runs: ratio and
+baseline are of one.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from fleet.telemetry.exposition import SeriesCache, parse
+
+GPUS, FAMILIES, TEXTS = 8, 40, 4
+SECONDS = 1.5
+
+
+def text(node: str, seed: int) -> bytes:
+    """One scrape of one node."""
+    rng = random.Random(seed)
+    lines: list[str] = []
+    for family in range(FAMILIES):
+        name = f"DCGM_FI_DEV_BENCH_{family}"
+        lines += [f"# HELP {name} A measure of the benchmark.", f"# TYPE {name} gauge"]
+        for gpu in range(GPUS):
+            labels = (
+                f'gpu="{gpu}",UUID="GPU-{node}-{gpu:012d}",pci_bus_id="00000000:{gpu + 27:02X}:00.0",'
+                f'device="nvidia{gpu}",modelName="NVIDIA H100 80GB HBM3",Hostname="{node}",'
+                'DCGM_FI_DRIVER_VERSION="570.172.08",container="main",namespace="train",pod="llm-7-worker-3"'
+            )
+            lines.append(f"{name}{{{labels}}} {rng.uniform(0, 2000):.3f}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.ids: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+
+    def new(self, name: str, labels: dict[str, str], declared: str) -> int:
+        return self.ids.setdefault((name, tuple(sorted(labels.items()))), len(self.ids))
+
+
+def _rate(once: Callable[[], int], seconds: float) -> float:
+    done, began = 0, time.perf_counter()
+    while (spent := time.perf_counter() - began) < seconds:
+        done += once()
+    return done / spent
+
+
+def run(nodes: int) -> dict[str, float]:
+    """Samples per second, warm, and the peer's on the same texts. `nodes` is capped: more change nothing but memory."""
+    count = max(1, min(nodes, 64))
+    texts = [[text(f"n{node:05d}", node * TEXTS + seed) for seed in range(TEXTS)] for node in range(count)]
+    caches = [SeriesCache() for _ in range(count)]
+    reader = _Reader()
+    turn = 0
+
+    def ours() -> int:
+        nonlocal turn
+        turn += 1
+        return sum(
+            len(parse(bodies[turn % TEXTS], cache, reader.new).rows)
+            for bodies, cache in zip(texts, caches, strict=True)
+        )
+
+    def theirs() -> int:
+        return sum(len(family.samples) for family in text_string_to_metric_families(texts[0][0].decode()))
+
+    ours()
+    fast = _rate(ours, SECONDS)
+    slow = _rate(theirs, SECONDS)
+    return {
+        "n": float(count * FAMILIES * GPUS),
+        "text_samples_per_s": round(fast),
+        "baseline_text_samples_per_s": round(slow),
+        "text_ratio": round(fast / slow, 1),
+    }

@@ -1,0 +1,1 @@
+"""What is measured: wire formats, sources, the frame, history. Never judges a value."""
