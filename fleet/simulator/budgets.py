@@ -28,18 +28,24 @@ class Budgets:
         self.active = False  # during construction every pod would recount everything
         self.tests: dict[str, LabelTest] = {}
         self.members: defaultdict[str, dict[str, Record]] = defaultdict(dict)  # budget -> the pods it covers
-        self.in_namespace: defaultdict[str, set[str]] = defaultdict(set)
+        # namespace and app -> budgets that select by that label alone; others are asked about every pod ("" as app)
+        self.by_app: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self.pods.listeners.append(self._pod_changed)
         self.budgets.listeners.append(self._budget_changed)
 
     def begin(self) -> None:
         self.active = True
         for record in self.budgets.ordered():
-            self._learn(record)
+            self._watch(record)
+        for pod in self.pods.records.values():
+            for key in self._candidates(pod):
+                if self.tests[key](pod.labels):
+                    self.members[key][pod.key] = pod
+        for record in self.budgets.ordered():
             self.recount(record.key)
 
     def covering(self, pod: Record) -> list[Json]:
-        keys = sorted(k for k in self.in_namespace[pod.namespace] if pod.key in self.members[k])
+        keys = sorted(key for key in self._candidates(pod) if pod.key in self.members[key])
         return [budget for key in keys if (budget := self.budgets.read(key)) is not None]
 
     def spend(self, budget: Json, pod: Record) -> None:
@@ -101,10 +107,25 @@ class Budgets:
             return expected, max(0, expected - _share(spec["maxUnavailable"], expected))
         return expected, _share(spec.get("minAvailable", 1), expected)
 
+    def _candidates(self, pod: Record) -> set[str]:
+        general = self.by_app.get((pod.namespace, ""), set())
+        return general | self.by_app.get((pod.namespace, pod.labels.get("app", "")), set())
+
+    def _watch(self, record: Record) -> LabelTest:
+        selector = (orjson.loads(record.body).get("spec") or {}).get("selector")
+        simple = (selector or {}).get("matchLabels", {}).get("app", "")
+        self.by_app[(record.namespace, simple)].add(record.key)
+        test = self.tests[record.key] = object_selector(selector)
+        return test
+
+    def _forget(self, record: Record) -> None:
+        for keys in self.by_app.values():
+            keys.discard(record.key)
+        self.members.pop(record.key, None)
+
     def _learn(self, record: Record) -> None:
-        spec = orjson.loads(record.body).get("spec") or {}
-        test = self.tests[record.key] = object_selector(spec.get("selector"))
-        self.in_namespace[record.namespace].add(record.key)
+        self._forget(record)
+        test = self._watch(record)
         mine = {p.key: p for p in self.pods.records.values() if p.namespace == record.namespace and test(p.labels)}
         self.members[record.key] = mine
 
@@ -113,8 +134,7 @@ class Budgets:
         if not self.active:
             return
         if event.type == "DELETED":
-            self.in_namespace[event.record.namespace].discard(key)
-            self.members.pop(key, None)
+            self._forget(event.record)
         elif event.type == "ADDED" or _generation(event.record) != _generation(event.before):
             self._learn(event.record)
             self.timeline.real_after(0.01, lambda: self.recount(key))
@@ -123,7 +143,10 @@ class Budgets:
         if not self.active:
             return
         pod, before = event.record, event.before
-        for key in tuple(self.in_namespace.get(pod.namespace, ())):
+        concerned = self._candidates(pod)
+        if before is not None and before.labels != pod.labels:
+            concerned |= self._candidates(before)
+        for key in concerned:
             covered = event.type != "DELETED" and self.tests[key](pod.labels)
             if not covered and pod.key not in self.members[key]:
                 continue

@@ -65,7 +65,11 @@ class Control:
             "scenario": self.scenario,
             "nodes": {host.name: _host(host) for host in hosts},
             "servers_down": sorted(self.storage.down),
-            "kernel_log": {"waiting": len(self.kernel_log.waiting), "sent": self.kernel_log.sent},
+            "kernel_log": {
+                "waiting": len(self.kernel_log.waiting),
+                "sent": self.kernel_log.sent,
+                "refused": self.kernel_log.refused,
+            },
         }
 
 

@@ -17,6 +17,7 @@ from fleet.simulator.timeline import Timeline
 
 BATCH = 500
 KEPT = 50_000
+NEVER = (400, 413, 422)  # trying the same batch again would block the lines behind it for ever
 BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -28,6 +29,7 @@ class KernelLog:
         self.token_file = token_file
         self.waiting: deque[dict[str, object]] = deque(maxlen=KEPT)
         self.sent = 0
+        self.refused = 0
         self.wake = asyncio.Event()
 
     def say(self, host: Host, text: str, age: float = 0.0) -> None:
@@ -47,22 +49,26 @@ class KernelLog:
                 self.wake.clear()
                 await self.wake.wait()
             batch = [self.waiting[i] for i in range(min(BATCH, len(self.waiting)))]
-            if await self._send(batch):
+            status = await self._send(batch)
+            if 200 <= status < 300 or status in NEVER:
                 failures = 0
-                self.sent += len(batch)
+                if status in NEVER:
+                    self.refused += len(batch)
+                else:
+                    self.sent += len(batch)
                 for _ in batch:
                     self.waiting.popleft()
             else:
                 await asyncio.sleep(BACK_OFF[min(failures, len(BACK_OFF) - 1)])
                 failures += 1
 
-    async def _send(self, batch: list[dict[str, object]]) -> bool:
+    async def _send(self, batch: list[dict[str, object]]) -> int:
+        """The status of the answer, 0 without one."""
         try:
             url, token = self.url_file.read_text().strip(), self.token_file.read_text().strip()
-            status = await asyncio.wait_for(post(f"{url.rstrip('/')}/ingest/logs", token, orjson.dumps(batch)), 5.0)
+            return await asyncio.wait_for(post(f"{url.rstrip('/')}/ingest/logs", token, orjson.dumps(batch)), 5.0)
         except (OSError, ValueError, EOFError, TimeoutError):
-            return False
-        return 200 <= status < 300
+            return 0
 
 
 async def post(url: str, token: str, body: bytes) -> int:

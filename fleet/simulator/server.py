@@ -5,6 +5,7 @@ It decides the order of start and stop. It refuses to start with options or a sc
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 import threading
@@ -140,6 +141,7 @@ def serve(options: Options, say: Callable[[str], None], complain: Callable[[str]
         return 2
 
     def ready(simulator: Simulator) -> None:
+        gc.freeze()  # the fleet itself is no garbage: looking through it again and again would cost CPU for nothing
         say(f"simulator {options.name}: {options.nodes} nodes, scenario {options.scenario}, {simulator.address}")
 
     try:

@@ -51,7 +51,6 @@ class Response:
     content_type: str = JSON
     headers: dict[str, str] = field(default_factory=dict)
     stream: AsyncIterator[bytes] | None = None
-    cut: bool = False  # send the body, then break the connection
 
 
 def json_response(value: Any, status: int = 200, **headers: str) -> Response:
@@ -99,12 +98,9 @@ async def _hang_up(receive: Receive) -> None:
 async def send_response(response: Response, send: Send) -> None:
     headers = [(b"content-type", response.content_type.encode())]
     headers += [(k.lower().encode(), v.encode()) for k, v in response.headers.items()]
-    if response.stream is None and not response.cut and response.status != 204:
+    if response.stream is None and response.status != 204:
         headers.append((b"content-length", str(len(response.body)).encode()))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    if response.cut:
-        await send({"type": "http.response.body", "body": response.body, "more_body": True})
-        raise Cut
     if response.stream is not None:
         async for part in response.stream:
             await send({"type": "http.response.body", "body": part, "more_body": True})

@@ -69,6 +69,7 @@ class Workloads:
         self.port = port
         self.seed = seed
         self.sets: dict[tuple[str, str], Set] = {}
+        self.gangs = 0  # how many there have been
         self.since = stamp(int(timeline.now()) - 86400 * 2)
         self.pods.listeners.append(self._pod_changed)
 
@@ -100,10 +101,9 @@ class Workloads:
             used, number = used + size, number + 1
         left = len(hosts) - used
         for size in (left + 2, left + 4) if hosts else ():
-            workload = self._gang(number, size)
+            self.submit(number, size)
             number += 1
-            for index in range(size):
-                self._create(workload, f"{workload.name}-worker-{index}")
+        self.gangs = number
 
     def _gang(self, number: int, size: int) -> Set:
         name = f"llm-{number + 1:02d}"
@@ -118,6 +118,16 @@ class Workloads:
         priority = (1000, 500, 100)[number % 3]
         image = "registry.local/train/llm:2026.7"
         return self._set(Set("Gang", "train", name, image, owner, labels, size, GPUS, TRAIN, priority, 60))
+
+    def submit(self, number: int, size: int) -> None:
+        """A new gang that waits until there is room for all of it."""
+        workload = self._gang(number, size)
+        for index in range(size):
+            self._create(workload, f"{workload.name}-worker-{index}")
+
+    def retire(self, workload: Set) -> None:
+        """A gang has finished its work: nothing of it is replaced any more."""
+        self.sets.pop((workload.namespace, workload.name), None)
 
     def _serving(self, hosts: list[Host]) -> None:
         room = [GPUS] * len(hosts)
@@ -209,7 +219,8 @@ class Workloads:
             obj["metadata"]["annotations"] = {f"prometheus.io/{key}": value for key, value in scrape.items()}
 
     def _create(self, workload: Set, name: str, node: str = "") -> None:
-        if self.pods.get(f"{workload.namespace}/{name}") is not None:
+        retired = self.sets.get((workload.namespace, workload.name)) is not workload
+        if retired or self.pods.get(f"{workload.namespace}/{name}") is not None:
             return
         obj = self._pod(workload, name, self.timeline.stamp())
         if node:

@@ -35,6 +35,7 @@ from fleet.simulator.stats import Stats
 from fleet.simulator.storage import Storage
 from fleet.simulator.store import Store
 from fleet.simulator.timeline import Timeline
+from fleet.simulator.turnover import Turnover
 from fleet.simulator.workloads import Workloads
 
 
@@ -77,6 +78,8 @@ class World:
         self.control = Control(hosts, self.stats, self.faults, self.kernel_log, self.storage, scenario.name)
         story = Random(options.seed + 1)  # its own, so that what clients do does not change the story
         self.director = Director(scenario, self.faults, gpu_faults, self.store, self.timeline, hosts, story)
+        self.turnover = Turnover(self.store, self.timeline, self.kubelets, self.workloads, story)
+        self.scenario = scenario
         self._tasks: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
@@ -86,6 +89,7 @@ class World:
         self.controller.begin()
         self.store.begin()
         self.director.begin()
+        self.turnover.begin(self.scenario.gang_every)
         self._tasks.append(asyncio.ensure_future(self.kernel_log.run()))
 
     def stop(self) -> None:

@@ -34,6 +34,14 @@ def evict(store: Store, writing: Writing, budgets: Budgets, kind: Kind, key: str
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
+def _unhealthy_may_go(spec: Json, status: Json) -> bool:
+    """A pod that serves nobody costs its budget nothing."""
+    if spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    desired = int(status.get("desiredHealthy", 0))
+    return 0 < desired <= int(status.get("currentHealthy", 0))
+
+
 def _ask(budgets: Budgets, record: Record, dry: bool) -> None:
     covering = budgets.covering(record)
     if not covering:
@@ -43,6 +51,8 @@ def _ask(budgets: Budgets, record: Record, dry: bool) -> None:
         raise ApiError(500, "InternalError", text, {})
     budget = covering[0]
     status = budget.get("status") or {}
+    if not record.ready and _unhealthy_may_go(budget["spec"], status):
+        return
     about: Json = {}
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
         about["retryAfterSeconds"] = 10

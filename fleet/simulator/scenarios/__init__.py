@@ -52,6 +52,7 @@ class Scenario:
     latched_xids: int = 0
     events: tuple[Planned, ...] = ()
     every: float = 0.0
+    gang_every: float = 0.0
     kinds: tuple[Recurring, ...] = field(default=())
 
 
@@ -70,7 +71,7 @@ def load(name: str) -> Scenario:
         said = yaml.safe_load(path.read_text()) or {}
     except yaml.YAMLError as problem:
         raise ScenarioError(f"{path.name}: not YAML: {problem}") from problem
-    _only(said, {"description", "start", "events", "stream"}, path.name)
+    _only(said, {"description", "start", "events", "stream", "gang_every"}, path.name)
     start, stream = said.get("start") or {}, said.get("stream") or {}
     _only(start, {"foreign_cordons", "latched_xids"}, f"{path.name}: start")
     _only(stream, {"every", "kinds"}, f"{path.name}: stream")
@@ -85,6 +86,7 @@ def load(name: str) -> Scenario:
         int(start.get("latched_xids", 0)),
         tuple(events),
         float(stream.get("every", 0)),
+        float(said.get("gang_every", 0)),
         tuple(kinds),
     )
 

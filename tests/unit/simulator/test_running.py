@@ -95,10 +95,27 @@ def test_a_day_breaks_things(options: Options) -> None:
         until(lambda: sum(1 for h in world.hosts.values() if h.faults) >= 3)
 
 
+def test_gangs_finish_and_new_ones_take_their_place(options: Options, tmp_path: Path) -> None:
+    file = tmp_path / "work.yaml"
+    file.write_text("gang_every: 20")
+    options.scenario = str(file)
+    with running(options) as simulator:
+        fleet = Client(simulator)
+
+        def gangs(phase: str) -> set[str]:
+            label = "training.kubeflow.org/job-name"
+            pods = fleet.pods(fieldSelector=f"status.phase={phase}", labelSelector=label)
+            return {p["metadata"]["labels"][label] for p in pods}
+
+        first, waiting = gangs("Running"), gangs("Pending")
+        until(lambda: waiting & gangs("Running"))
+        until(lambda: first - gangs("Running") and gangs("Running") - first - waiting, 9)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("evnts: []", "unknown evnts; possible are description, events, start, stream"),
+        ("evnts: []", "unknown evnts; possible are description, events, gang_every, start, stream"),
         ("events: [{at: 1, falt: xid79}]", r"events\[0\]: unknown falt"),
         ("events: [{at: 1}]", "fault"),
         ("stream: {kinds: [{fault: xid79}]}", "every"),
