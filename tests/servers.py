@@ -67,7 +67,19 @@ def ensure() -> None:
         postgres.ensure_database()
         os.environ["DATABASE_URL"] = postgres.url()
     if not os.environ.get("REDIS_URL"):
-        valkey = Valkey(var, account, print)
+        os.environ["REDIS_URL"] = _start_valkey(Valkey(var, account, print), base, var)
+
+
+def _start_valkey(valkey: Valkey, base: Path | None, var: Path) -> str:
+    """Between finding a free port and binding it another run may take it: then find another."""
+    for last in (False, False, True):
         valkey.prepare(base)
-        atexit.register(_stop, _start(valkey.command(), valkey, var, valkey.configuration()), signal.SIGTERM)
-        os.environ["REDIS_URL"] = valkey.url()
+        try:
+            process = _start(valkey.command(), valkey, var, valkey.configuration())
+        except RuntimeError:
+            if last:
+                raise
+            continue
+        atexit.register(_stop, process, signal.SIGTERM)
+        break
+    return valkey.url()

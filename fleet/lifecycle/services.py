@@ -209,11 +209,14 @@ def person_uncordoned(cluster_id: int, node_ids: Iterable[int], now: datetime) -
 @transaction.atomic
 def set_mode(cluster: Cluster, mode: str, by: str, now: datetime, clock: Clock = SYSTEM_CLOCK) -> None:
     """Change the mode. Raising discards stored plans, looks at current health anew, and goes on one node at a time."""
-    old = Cluster.objects.select_for_update().get(pk=cluster.pk).mode
+    row = Cluster.objects.select_for_update().get(pk=cluster.pk)
+    old = row.mode
     raised = planner.MODE_ORDER.index(Mode(mode)) > planner.MODE_ORDER.index(Mode(old))
     if old == mode:
         return
-    Cluster.objects.filter(pk=cluster.pk).update(mode=mode, mode_since=now, half_open=raised)
+    Cluster.objects.filter(pk=cluster.pk).update(
+        mode=mode, mode_since=now, half_open=raised and row.connected_at is not None
+    )
     stored = [WorkflowState.PLANNED] if raised else [WorkflowState.WAITING, WorkflowState.PLANNED]
     Workflow.objects.filter(cluster=cluster, state__in=stored).update(
         state=WorkflowState.CANCELLED, ended_at=now, wake_at=None, outcome="The mode changed.", version=F("version") + 1

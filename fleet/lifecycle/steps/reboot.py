@@ -91,7 +91,7 @@ def _begin(ctx: Context, node: NodeSeen, tries: int) -> Outcome:
 
 def _verb(seen: PowerSeen, tries: int) -> PowerVerb:
     """The gentlest verb that the BMC advertises and that has not been in vain yet."""
-    ladder = [PowerVerb.FORCE_RESTART, PowerVerb.POWER_CYCLE, PowerVerb.FORCE_RESTART]
+    ladder = [PowerVerb.FORCE_RESTART, PowerVerb.POWER_CYCLE]
     if seen.state == "off":
         return PowerVerb.ON
     fit = [verb for verb in ladder if not seen.resets or verb in seen.resets]

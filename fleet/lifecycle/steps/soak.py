@@ -28,5 +28,5 @@ def run(ctx: Context) -> Outcome:
     began = max(ctx.step.started_at, row.since)
     left = ctx.timing.soak - (ctx.now - began).total_seconds()
     if left > 0:
-        return Wait(min(left + 0.1, 10), f"Watched for another {left:.0f} s.")
+        return Wait(min(left + 0.1, 5), f"Watched for another {left:.0f} s.")
     return Done(f"Watched for {ctx.timing.soak:.0f} s without a sign of the fault.")

@@ -1,0 +1,60 @@
+"""The world of the engine's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleet.inventory.models import Cluster, Node
+from fleet.lifecycle import engine, grants, services
+from fleet.lifecycle.models import NodeLifecycle, Workflow
+from tests.builders import TestClock, a_bmc, a_cluster, a_node, an_incident
+from tests.domain.lifecycle.world import World
+
+Build = Callable[..., World]
+
+
+@pytest.fixture
+def clock() -> TestClock:
+    return TestClock()
+
+
+@pytest.fixture
+def cluster(db: None) -> Cluster:
+    return a_cluster()
+
+
+@pytest.fixture
+def build(cluster: Cluster, clock: TestClock, monkeypatch: pytest.MonkeyPatch) -> Build:
+    """`build(names, **node fields)`: nodes with BMCs in one rack, in a world whose queue replaces the broker."""
+
+    def make(*names: str, fleet: int = 64, **fields: Any) -> World:
+        for name in names:
+            a_bmc(a_node(cluster, name, **fields))
+        for number in range(fleet):
+            a_node(cluster, f"other-{number:03d}", rack=f"o{number // 16}", leaf=f"ol{number // 32}", pods=0)
+        world = World(cluster, clock)
+        for module in (engine, grants):
+            monkeypatch.setattr(module, "send", world.send)
+        return world
+
+    return make
+
+
+def fault(world: World, name: str, **fields: Any) -> Workflow:
+    """An incident on the node, planned and asking for its claim as the observer would leave it."""
+    node = Node.objects.get(name=name)
+    incident = an_incident(node, detected_at=world.clock.now(), first_bad_at=world.clock.now(), **fields)
+    ids = services.plan(world.cluster.pk, [incident.pk], clock=world.clock)
+    assert ids, "nothing was planned"
+    return Workflow.objects.get(pk=ids[0])
+
+
+def state_of(name: str) -> str:
+    return NodeLifecycle.objects.get(node__name=name).state
+
+
+def again(workflow: Workflow) -> Workflow:
+    return Workflow.objects.get(pk=workflow.pk)

@@ -1,0 +1,230 @@
+"""A small world around the real engine: a fake cluster, fake BMCs, a clock, and a queue instead of the broker.
+
+The fakes keep the promises that the contract tests of the adapters hold the real ones to: preconditions on the
+resource version, evictions by UID, resets that take time and change the boot id.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from fleet.health.models import NodeVerdict, Signal
+from fleet.inventory.models import Bmc, Cluster, Node
+from fleet.lifecycle import engine, grants
+from fleet.lifecycle.context import Ports, Timing
+from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
+from fleet.ports.errors import Conflict, EvictionBlocked, IdentityMismatch, NotFound, UnknownOutcome
+from fleet.ports.power import BmcTarget, PowerSeen, PowerState, PowerVerb
+from tests.builders import TestClock
+
+TIMING = Timing(
+    soak=10, reboot_timeout=300, reboot_observe=60, drain_margin=20, validate_deadline=60, poll=1, bmc_patience=60
+)
+BOOT_SECONDS = 20
+
+
+class Crash(BaseException):
+    """The process died here. Not an Exception: nothing may catch it."""
+
+
+def a_pod(name: str, node: str, **fields: Any) -> PodSeen:
+    values: dict[str, Any] = {
+        "namespace": "train",
+        "name": name,
+        "uid": f"uid-{name}",
+        "node": node,
+        "phase": "Running",
+        "ready": True,
+        "kind": "workload",
+        "owner": "Job/llm",
+        "gang": "train/llm",
+        "gpus": 8,
+        "grace_seconds": 3,
+        "deleting_since": None,
+        "finalizers": (),
+        "local_data": False,
+        "labels": {},
+        "annotations": {},
+    }
+    return PodSeen(**{**values, **fields})
+
+
+class World:
+    """Nodes of the database mirrored as a cluster that answers, and everything that was done to it."""
+
+    def __init__(self, cluster: Cluster, clock: TestClock) -> None:
+        self.cluster, self.clock = cluster, clock
+        self.nodes: dict[str, NodeSeen] = {}
+        self.pods: dict[str, PodSeen] = {}
+        self.jobs: dict[str, JobSeen] = {}
+        self.budgets: dict[str, str] = {}  # pod name -> PDB that refuses it
+        self.writes: list[str] = []
+        self.resets: list[tuple[str, str]] = []
+        self.boots_at: dict[str, Any] = {}
+        self.rebooting_most = 0
+        self.bmc: dict[str, str] = {}  # node -> lies | silent | no_answer | wrong_serial
+        self.job_result = "succeeded"
+        self.queue: list[tuple[int, int]] = []
+        self.crash: Callable[[str], None] = lambda place: None
+        for node in Node.objects.filter(cluster=cluster):
+            self.add(node)
+
+    def add(self, node: Node) -> None:
+        self.nodes[node.name] = NodeSeen(
+            name=node.name,
+            uid=node.uid,
+            resource_version="1",
+            unschedulable=node.unschedulable,
+            ready=True,
+            ready_reason="KubeletReady",
+            ready_since=None,
+            heartbeat_at=self.clock.now(),
+            boot_id=node.boot_id,
+            machine_id="",
+            system_uuid="",
+            provider_id="",
+            kernel="",
+            os_image="",
+            kubelet="",
+            addresses=(),
+            labels={},
+            annotations={},
+            taints=(),
+            conditions={},
+            gpu_capacity=8,
+            gpu_allocatable=8,
+            created_at=None,
+        )
+
+    def change(self, name: str, **fields: Any) -> NodeSeen:
+        old = self.nodes[name]
+        version = str(int(old.resource_version) + 1)
+        self.nodes[name] = dataclasses.replace(old, resource_version=version, **fields)
+        return self.nodes[name]
+
+    # -- time ---------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """What the data centre and the observer do by themselves: boots end, pods end, verdicts are renewed."""
+        now = self.clock.now()
+        for name, at in list(self.boots_at.items()):
+            if now >= at:
+                del self.boots_at[name]
+                self.change(name, ready=True, boot_id=f"boot-{name}-{len(self.resets)}-new", heartbeat_at=now)
+                Signal.objects.filter(node__name=name, cleared_at=None).update(cleared_at=now)
+        for key, pod in list(self.pods.items()):
+            if pod.deleting_since and not pod.finalizers and now >= pod.deleting_since + timedelta(seconds=2):
+                del self.pods[key]
+        up = [name for name, node in self.nodes.items() if node.ready]
+        NodeVerdict.objects.filter(node__name__in=up).update(telemetry_at=now)
+        for name in up:
+            self.nodes[name] = dataclasses.replace(self.nodes[name], heartbeat_at=now)
+
+    def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
+        """Let time pass second by second: ticks, messages, physics. True as soon as `until` holds."""
+        for _ in range(int(seconds)):
+            self.clock.tick(1)
+            self.settle()
+            self.work()
+            if until is not None and until():
+                return True
+        return until is None
+
+    def work(self) -> None:
+        grants.run(self.cluster.pk, self.clock)
+        engine.claim_due(self.clock)
+        self.deliver()
+
+    def deliver(self) -> None:
+        while self.queue:
+            workflow_id, version = self.queue.pop(0)
+            engine.advance(workflow_id, version, self.ports_of, self.clock, TIMING)
+
+    def send(self, task: str, **kwargs: Any) -> None:
+        if task == "tasks.advance":
+            self.queue.append((kwargs["workflow_id"], kwargs["version"]))
+
+    def ports_of(self, cluster: Cluster) -> Ports:
+        return Ports(reader=self, actor=self, power=self, target=self.target, lease=lambda: True)  # type: ignore[arg-type]
+
+    # -- reader and actor -----------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> NodeSeen:
+        if name not in self.nodes:
+            raise NotFound(f"node {name} not found")
+        return self.nodes[name]
+
+    def pods_on(self, node: str) -> list[PodSeen]:
+        return [pod for pod in self.pods.values() if pod.node == node]
+
+    def hold(self, request: HoldRequest) -> NodeSeen:
+        node = self.node(request.node)
+        if node.resource_version != request.resource_version:
+            raise Conflict("the node changed")
+        self.crash("before hold")
+        self.writes.append(f"hold {node.name}")
+        marks = {**node.annotations, HOLD_ANNOTATION: request.value}
+        seen = self.change(node.name, unschedulable=True, annotations=marks)
+        self.crash("after hold")
+        return seen
+
+    def release(self, name: str, value: str, resource_version: str, uncordon: bool) -> NodeSeen:
+        node = self.node(name)
+        if node.resource_version != resource_version:
+            raise Conflict("the node changed")
+        self.crash("before release")
+        self.writes.append(f"release {name} {'uncordon' if uncordon else 'keep'}")
+        marks = {key: mark for key, mark in node.annotations.items() if key != HOLD_ANNOTATION}
+        seen = self.change(name, annotations=marks, unschedulable=node.unschedulable and not uncordon)
+        self.crash("after release")
+        return seen
+
+    def evict(self, pod: PodSeen) -> None:
+        found = self.pods.get(pod.key)
+        if found is None or found.uid != pod.uid:
+            raise NotFound(pod.key)
+        if pod.name in self.budgets:
+            raise EvictionBlocked("would violate the budget", budget=self.budgets[pod.name])
+        self.writes.append(f"evict {pod.key}")
+        self.pods[pod.key] = dataclasses.replace(found, deleting_since=self.clock.now())
+        self.crash("after evict")
+
+    def create_job(self, request: JobRequest) -> None:
+        self.writes.append(f"job {request.name}")
+        self.jobs[request.name] = JobSeen(self.job_result)  # type: ignore[arg-type]
+        self.crash("after job")
+
+    def job(self, namespace: str, name: str) -> JobSeen:
+        return self.jobs.get(name, JobSeen("missing"))
+
+    # -- power ----------------------------------------------------------------------------------------------------
+
+    def target(self, row: Bmc) -> BmcTarget:
+        return BmcTarget(row.pk, row.node.name, row.address, "u", "p", True, row.pinned_uuid, row.pinned_serial)
+
+    def observe(self, target: BmcTarget, deadline_seconds: float) -> PowerSeen:
+        return self._seen(target)
+
+    def _seen(self, target: BmcTarget) -> PowerSeen:
+        if self.bmc.get(target.node) == "wrong_serial":
+            raise IdentityMismatch("serial X is not the pinned one")
+        count = sum(1 for name, _ in self.resets if name == target.node)
+        state = PowerState.OFF if target.node in self.boots_at else PowerState.ON
+        last = "never" if self.bmc.get(target.node) == "lies" else str(count)
+        return PowerSeen(state, last, "", target.pinned_serial, ("ForceRestart", "PowerCycle"), self.clock.now())
+
+    def reset(self, target: BmcTarget, verb: PowerVerb, deadline_seconds: float) -> PowerSeen:
+        seen = self._seen(target)
+        self.crash("before reset")
+        self.resets.append((target.node, verb))
+        if self.bmc.get(target.node) != "lies":
+            self.change(target.node, ready=False)
+            self.boots_at[target.node] = self.clock.now() + timedelta(seconds=BOOT_SECONDS)
+            self.rebooting_most = max(self.rebooting_most, len(self.boots_at))
+        self.crash("after reset")
+        if self.bmc.get(target.node) == "no_answer":
+            raise UnknownOutcome("timed out after sending")
+        return seen
