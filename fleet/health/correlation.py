@@ -16,6 +16,8 @@ SAME_FAULT = timedelta(seconds=60)
 """Two causes that ask for action on one device within this are one fault seen twice."""
 KIN = (frozenset({"xid-79", "gpu-lost"}),)
 """Causes that are one physical event however far apart their sources notice it."""
+NODE_WIDE = frozenset({"mount-hung"})
+"""Causes that name several devices of a node for one fault: a server that hangs stops its log line and each mount."""
 
 SEVERITIES = ("degraded", "unhealthy")
 ACTIONS = ("ignore", "monitor", "restart_app", "inspect", "contact_support", "reset_gpu", "reboot_node", "replace_part")
@@ -58,7 +60,10 @@ def asks_for_action(action_class: str) -> bool:
 
 def belongs_to(edge: Observed, open_here: Iterable[SomeKnown]) -> SomeKnown | None:
     """The open incident of the edge's node that it is a sign of, or None."""
-    same_device = [incident for incident in open_here if incident.device == edge.device]
+    here = list(open_here)
+    if edge.cause in NODE_WIDE:
+        return next((incident for incident in here if incident.cause == edge.cause), None)
+    same_device = [incident for incident in here if incident.device == edge.device]
     for incident in same_device:
         if incident.cause == edge.cause or frozenset({incident.cause, edge.cause}) in KIN:
             return incident

@@ -84,11 +84,14 @@ def _boot(seen: NodeSeen, old: Node | None, now: datetime) -> dict[str, Any]:
 
 
 def _gpus(seen: NodeSeen, old: Node | None) -> dict[str, Any]:
-    """Expected is what the label promises, else the most that the node ever advertised."""
+    """Expected is what the label promises, else the most that the node ever advertised.
+
+    The model that DCGM tells (`sync_devices`) is the true one; the label only fills the gap before.
+    """
     label = seen.labels.get("nvidia.com/gpu.count", "")
     known = [n for n in (old.gpu_expected if old else None, seen.gpu_capacity) if n is not None]
     return {
-        "gpu_model": (seen.labels.get("nvidia.com/gpu.product") or (old.gpu_model if old else ""))[:100],
+        "gpu_model": ((old.gpu_model if old else "") or seen.labels.get("nvidia.com/gpu.product", ""))[:100],
         "gpu_expected": int(label) if label.isdigit() and len(label) < 5 else max(known, default=None),
         "gpu_capacity": seen.gpu_capacity,
         "gpu_allocatable": seen.gpu_allocatable,

@@ -77,6 +77,11 @@ class Judge:
             self._queue += edges
         return self.engine.verdicts(view)
 
+    def remember(self, nodes: set[str]) -> None:
+        """Save the rules' memory of these nodes with the next commit."""
+        with self._queue_lock:
+            self._dirty |= nodes
+
     @property
     def waiting(self) -> int:
         return len(self._queue)

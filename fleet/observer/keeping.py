@@ -7,6 +7,7 @@ Refuses to hold up anything else: it runs in a thread of its own and its loss co
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fleet.inventory import services as inventory
@@ -28,6 +29,7 @@ class Keeper:
     frame: Frame
     intake: Intake
     refusals: Refusals
+    changed: Callable[[set[str]], None]  # nodes whose parts the rules should remember over a restart
     recorder: history.Recorder = field(init=False)
     _at: dict[str, float] = field(default_factory=dict)
     _parts: dict[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class Keeper:
         if seen:
             session.once(lambda: inventory.sync_devices(session.cluster_id, seen, session.clock.now(), session.epoch))
             self._parts.update(marks)
+            self.changed({self.frame.devices[index].node for index in marks})
         return len(seen)
 
     def count_refusals(self) -> None:

@@ -71,8 +71,9 @@ def _pass(session: Session) -> dict[str, Any]:
     writer.turn()
     asyncio.run(scraper.once())
     cycle.turn()
-    keeper = Keeper(session, frame, intake, Refusals())
+    keeper = Keeper(session, frame, intake, Refusals(), judge.remember)
     keeper.parts()
+    judge.commit()
     keeper.count_refusals()
     nodes, pods = world.counts()
     return {

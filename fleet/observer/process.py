@@ -80,7 +80,7 @@ class Observer:
         if self.front.port != push_port:
             text = f"The push port {push_port} is taken; pushes are received on {self.front.port}."
             self.conditions.state("push_port", text, session.clock.now())
-        self.keeper = Keeper(session, self.frame, self.intake, self.refusals)
+        self.keeper = Keeper(session, self.frame, self.intake, self.refusals, self.judge.remember)
         self.threads: list[threading.Thread] = []
 
     def resolve(self, name: str) -> str | Ambiguous | None:

@@ -118,7 +118,7 @@ def _pack(grids: list[_Grid], node: int) -> bytes:
     packed: dict[str, Any] = {}
     for name in (*GPU_MEASURES, *TRAFFIC):
         block: Floats = np.array([grid.values[name][node] for grid in grids])
-        filled = np.flatnonzero(~np.isnan(block).all(axis=0)) if block.size else ()
+        filled = np.flatnonzero(~np.isnan(block).all(axis=0)) if block.size else np.empty(0, dtype=np.int64)
         if len(filled):
             width = int(filled[-1]) + 1
             rows = [[None if v != v else _short(v) for v in row[:width]] for row in block.tolist()]

@@ -31,7 +31,7 @@ class GpuLost(FrameRule):
     def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
         f, size = self.frame, self.frame.d.size
         gpu, node = f.d.gpu[:size], f.d.node[:size]
-        if not gpu.any():
+        if not gpu.any() or not f.t.size:  # right after a restart GPUs are known and no exporter is yet
             return []
         target = self._targets()
         known = gpu & (target >= 0)
