@@ -44,6 +44,9 @@ def _node_state(page: NodePage, now: datetime) -> SafeString:
     lead = format_html(_("<b>{state} since {time}</b>"), state=state, time=_clock(lifecycle.since, now))
     if page.incident is not None and page.incident.state == Incident.OPEN:
         return format_html(_("{lead} because <b>{cause}</b>."), lead=lead, cause=_bare(page.incident.title))
+    if page.unwatched is not None:
+        word = words.word(words.VERDICTS, verdict.verdict).lower()
+        return format_html(_("{lead}; nobody watches now, last known {verdict}."), lead=lead, verdict=word)
     if verdict.verdict == "healthy":
         return format_html(_("{lead}, healthy."), lead=lead)
     if page.signals:

@@ -57,17 +57,21 @@ class Port:
 
 
 def gpus_of(
-    node: Node, devices: Sequence[Device], verdict: NodeVerdict, signals: Sequence[Signal], rows: Rows
+    node: Node, devices: Sequence[Device], verdict: NodeVerdict, signals: Sequence[Signal], rows: Rows, stale: bool
 ) -> list[Gpu]:
-    """One entry per GPU that the node should have, by index."""
+    """One entry per GPU that the node should have, by index. `stale`: what no value backs is unknown."""
     parts = {part.index: part for part in devices if part.kind == "gpu" and part.index is not None}
     width = max([node.gpu_expected or 0, *(index + 1 for index in parts), _width(rows)], default=0)
-    return [_gpu(index, parts.get(index), verdict, signals, rows) for index in range(width)]
+    return [_gpu(index, parts.get(index), verdict, signals, rows, stale) for index in range(width)]
 
 
-def _gpu(index: int, part: Device | None, verdict: NodeVerdict, signals: Sequence[Signal], rows: Rows) -> Gpu:
+def _gpu(
+    index: int, part: Device | None, verdict: NodeVerdict, signals: Sequence[Signal], rows: Rows, stale: bool
+) -> Gpu:
     key = part.key if part else ""
-    names = {key, f"GPU-{index}", f"gpu{index}", f"gpu-{index}", str(index)} - {""}
+    names = {key, f"GPU-{index}", str(index)} - {""}
+    if part and part.pci:
+        names.add(f"pci:{part.pci}")
     state, reason, since = _device(verdict, names)
     mine = next((signal for signal in signals if signal.device in names), None)
     if mine is not None and state == "healthy":
@@ -75,7 +79,7 @@ def _gpu(index: int, part: Device | None, verdict: NodeVerdict, signals: Sequenc
     values = {name: latest(rows, f"gpu_{name}", index) for name in ("temp", "power", "util", "clock")}
     silent = all(value is None for value in values.values())
     gone = bool(part and part.gone_at) or (silent and state in ("unhealthy", "lost"))
-    if silent and not gone and state == "healthy" and verdict.verdict == "unknown":
+    if not gone and state == "healthy" and (stale or (silent and verdict.verdict == "unknown")):
         state, reason, since = "unknown", verdict.reason, verdict.telemetry_at
     return Gpu(
         index=index, key=key, verdict=state, reason=reason, since=since, code=mine.code if mine else "",

@@ -23,6 +23,8 @@ from fleet.readmodels.phases import Phase, phases
 
 __all__ = ["Next", "NodePage", "find", "read"]
 RECENT = timedelta(minutes=10)
+STALE = timedelta(minutes=2)
+GRACE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,15 @@ class NodePage:
     ports: list[Port]
     measured_at: datetime | None
     rows: measures.Rows
+    stale: bool
+    unwatched: datetime | None  # since when no observer keeps the verdict true; None while one does
     phases: list[Phase] = field(default_factory=list)
     next: Next = field(default_factory=lambda: Next(""))
+
+    @property
+    def shown_verdict(self) -> str:
+        """Unknown while nobody watches: a healthy of yesterday is no healthy."""
+        return "unknown" if self.unwatched else str(self.verdict.verdict)
 
     @property
     def incident(self) -> Incident | None:
@@ -102,14 +111,18 @@ def read(node: Node, now: datetime, history: timedelta = RECENT) -> NodePage:
     lifecycle, verdict = _lifecycle(node), _verdict(node)
     rows = measures.read(node.pk, now - max(history, RECENT))
     fresh = [row for row in rows if row[0] >= now - RECENT]
-    same = parts.workflow is not None and parts.incident is not None
-    told = parts.workflow if same and parts.workflow.incident_id == parts.incident.pk else None
+    workflow, incident = parts.workflow, parts.incident
+    told = workflow if workflow and incident and workflow.incident_id == incident.pk else None
+    unwatched = unwatched_since(node, now)
+    stale = unwatched is not None or verdict.telemetry_at is None or verdict.telemetry_at < now - STALE
     page = NodePage(
+        unwatched=unwatched,
+        stale=stale,
         node=node,
         parts=parts,
         lifecycle=lifecycle,
         verdict=verdict,
-        gpus=gpus_of(node, parts.devices, verdict, parts.signals, fresh),
+        gpus=gpus_of(node, parts.devices, verdict, parts.signals, fresh, stale),
         ports=ports_of(parts.devices, verdict),
         measured_at=max([at for at in (rows[-1][0] if rows else None, verdict.telemetry_at) if at], default=None),
         rows=rows,
@@ -117,6 +130,14 @@ def read(node: Node, now: datetime, history: timedelta = RECENT) -> NodePage:
     )
     page.next = next_act(page)
     return page
+
+
+def unwatched_since(node: Node, now: datetime) -> datetime | None:
+    """When the cluster's observer was last there, if it is not: the verdict is then the last word, not today's."""
+    until = node.cluster.observer_until
+    if until is not None and until >= now - GRACE:
+        return None
+    return until or node.cluster.created_at
 
 
 def _lifecycle(node: Node) -> NodeLifecycle:

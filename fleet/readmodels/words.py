@@ -98,19 +98,19 @@ SCOPES: dict[str, Word] = {
     "node": lazy("node"),
 }
 SOURCES: dict[str, Word] = {
-    "log": lazy("kernel log"),
-    "kernel": lazy("kernel log"),
+    "kernel_log": lazy("kernel log"),
     "dcgm": lazy("DCGM"),
-    "node": lazy("node exporter"),
     "node_exporter": lazy("node exporter"),
     "kubernetes": lazy("Kubernetes"),
-    "bmc": lazy("BMC"),
 }
 ACTION_CLASSES: dict[str, Word] = {
     "reboot_node": lazy("a reboot"),
     "reset_gpu": lazy("a GPU reset"),
     "replace_part": lazy("a new part"),
     "inspect": lazy("an inspection"),
+    "restart_app": lazy("a restart of the job"),
+    "monitor": lazy("watching only"),
+    "ignore": lazy("nothing"),
     "contact_support": lazy("the vendor's support"),
 }
 AUDIT_ACTIONS: dict[str, Word] = {

@@ -35,7 +35,7 @@ def now() -> Iterator[TestClock]:
 
 @pytest.fixture
 def cluster(db: None) -> Cluster:
-    return a_cluster()
+    return a_cluster(observer_until=NOW + timedelta(minutes=5))
 
 
 def client_of(role: str, cluster: str = "") -> Client:
@@ -66,7 +66,7 @@ def audit_row(cluster: Cluster, actor: str, action: str, thing: str, node: str =
 
 def a_signal(node: Node, incident: Incident | None, **fields: Any) -> Signal:
     values: dict[str, Any] = {
-        "rule": "xid-log", "cause": "xid-79", "device": "GPU-3", "code": "79", "source": "kernel",
+        "rule": "xid-log", "cause": "xid-79", "device": "GPU-3", "code": "79", "source": "kernel_log",
         "severity": "unhealthy", "action_class": "reboot_node", "title": "Xid 79 on GPU 3",
         "evidence": {"line": "NVRM: Xid (PCI:0000:1b:00): 79"}, "first_bad_at": T0, "opened_at": T0, "seen_at": T0,
         **fields,

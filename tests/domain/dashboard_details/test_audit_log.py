@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.test import AsyncClient, Client
@@ -55,7 +56,8 @@ def test_the_stream_is_asynchronous_under_asgi(viewer: Client, cluster: Cluster)
 
     async def read() -> bytes:
         answer = await client.get("/audit.csv")
-        return b"".join([chunk async for chunk in answer.streaming_content])
+        stream: Any = answer
+        return b"".join([chunk async for chunk in stream.streaming_content])
 
     assert b"jiwoo" in async_to_sync(read)()
 

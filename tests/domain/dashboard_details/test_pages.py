@@ -71,6 +71,16 @@ def test_a_verdict_without_data_is_unknown_and_never_well(viewer: Client, cluste
     assert "No data since 03:00:00 UTC" in page
 
 
+def test_without_an_observer_nothing_is_called_healthy(viewer: Client, cluster: Cluster) -> None:
+    cluster.observer_until = T0
+    cluster.save()
+    node = a_node(cluster)
+    page = _text(viewer, f"/nodes/{node.name}/")
+    assert "No observer watches demo." in page and "last known: healthy" in page
+    main = page[page.index("<main") :]
+    assert "m-ok" not in main and "m-unk" in main
+
+
 def test_observe_mode_shows_what_would_be_done(viewer: Client, cluster: Cluster) -> None:
     node = a_node(cluster, verdict="unhealthy")
     a_workflow(node, an_incident(node), state="planned", step=0, started_at=None, wake_at=None)
