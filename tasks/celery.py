@@ -1,7 +1,7 @@
-"""The Celery application.
+"""The Celery application of worker and beat.
 
-Decides transport only: one default queue, no results, messages acknowledged late are not needed because no message
-carries state. Refuses countdowns: time is in the rows, the tick looks.
+Decides the schedule; late acknowledgement is not needed because no message carries state. Refuses countdowns: time is
+in the rows, the tick looks.
 """
 
 from __future__ import annotations
@@ -9,20 +9,13 @@ from __future__ import annotations
 import os
 
 import django
-from celery import Celery
-from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
 django.setup()
 
-app = Celery("tasks")
+from fleet.bus.broker import app  # noqa: E402  (settings must be ready first)
+
 app.conf.update(
-    broker_url=settings.CELERY_BROKER_URL,
-    task_ignore_result=True,
-    task_default_queue="muster",
-    broker_connection_retry_on_startup=True,
-    broker_connection_max_retries=None,
-    broker_transport_options={"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 3},
     worker_prefetch_multiplier=4,
     worker_hijack_root_logger=False,
     worker_cancel_long_running_tasks_on_connection_loss=False,
@@ -34,3 +27,5 @@ app.conf.update(
     beat_max_loop_interval=1.0,
     imports=("tasks.engine",),
 )
+
+__all__ = ["app"]

@@ -74,10 +74,10 @@ def hint(body: bytes) -> None:
 
 def send(task: str, **kwargs: Any) -> None:
     """Send a Celery message by task name now; a broker that is away costs latency only."""
-    from celery import current_app
+    from fleet.bus.broker import app  # Celery is not needed by processes that never send
 
     try:
-        current_app.send_task(task, kwargs=kwargs, retry=False, ignore_result=True)
+        app.send_task(task, kwargs=kwargs, retry=False, ignore_result=True)
     except Exception as error:  # kombu raises a zoo of transport errors; none of them may undo a committed change
         log.warning("message %s not sent: %s", task, error)
 
