@@ -6,8 +6,6 @@ that has just started knows nothing and should not say so of each node. Refuses 
 
 from __future__ import annotations
 
-import logging
-
 from fleet.inventory import clusters
 from fleet.observer.conditions import Conditions
 from fleet.observer.judge import Judge
@@ -16,8 +14,6 @@ from fleet.observer.session import DATABASE_AWAY, Session
 from fleet.observer.verdicts import VerdictBook
 from fleet.telemetry.frame import STALE_INTERVALS, Frame
 
-log = logging.getLogger(__name__)
-SETTLE_EVERY = 2.0
 SKEW_SECONDS = 300.0
 
 
@@ -44,7 +40,7 @@ class Cycle:
                 self.book.update(verdicts, self._judge.facts.ids)
             self._tell_conditions()
         except DATABASE_AWAY as error:
-            log.warning("the cycle waits for the database: %s", str(error).strip().splitlines()[0])
+            session.complain(error)
         finally:
             self.seconds = session.clock.monotonic() - began
 

@@ -91,7 +91,7 @@ class Lane:
         except Stopping:
             return False
         except DATABASE_AWAY as error:
-            log.warning("kernel lines wait for the database: %s", str(error).strip())
+            self.session.complain(error)
             self.session.stop.wait(0.1)
             return False
         except Exception:

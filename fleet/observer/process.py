@@ -49,6 +49,7 @@ STANDBY_EVERY = 0.5
 FLUSH_EVERY = 0.25
 CYCLE_EVERY = 2.0
 READER_EVERY = 5.0
+RIGHTS_EVERY = 300.0
 PATIENCE = 2.5
 
 
@@ -81,6 +82,7 @@ class Observer:
             text = f"The push port {push_port} is taken; pushes are received on {self.front.port}."
             self.conditions.state("push_port", text, session.clock.now())
         self.keeper = Keeper(session, self.frame, self.intake, self.refusals, self.judge.remember)
+        self.rights = Loop(session, "rights", self._check_rights, RIGHTS_EVERY)
         self.threads: list[threading.Thread] = []
 
     def resolve(self, name: str) -> str | Ambiguous | None:
@@ -95,7 +97,7 @@ class Observer:
 
     def start(self) -> None:
         session = self.session
-        session.persist("the rules' memory", self._remember)
+        session.persist(self._remember)
         watches = (("nodes", self.world.node_change), ("pods", self.world.pod_change))
         for resource, take in watches:
             self._thread(f"watch-{resource}", lambda resource=resource, take=take: self._watch(resource, take))  # type: ignore[misc]
@@ -104,6 +106,7 @@ class Observer:
         self.threads += [self.lane.start(), self.front.start()]
         self._add(self.cycle_loop)
         self._add(Loop(session, "keeper", self._guarded(self.keeper.turn), 1.0))
+        self._add(self.rights)
         self._thread("ready", self._announce)
 
     def _remember(self) -> None:
@@ -129,7 +132,7 @@ class Observer:
             try:
                 turn()
             except DATABASE_AWAY as error:
-                log.warning("waiting for the database: %s", str(error).strip().splitlines()[0])
+                self.session.complain(error)
                 self.session.stop.wait(0.3)
 
         return guarded
@@ -163,6 +166,17 @@ class Observer:
         stream = reader.watch_nodes if resource == "nodes" else reader.watch_pods
         return stream(self.session.stopping, self._heard)
 
+    def _check_rights(self) -> None:
+        """Rights that the watches do not need at once are missed when it is too late; so they are asked for."""
+        try:
+            missing = wiring.reader(self.session.cluster).check()
+        except PortError:
+            return  # the watches say it
+        if missing:
+            self.conditions.state("rights", " ".join(missing)[:500], self.session.clock.now())
+        else:
+            self.conditions.mend("rights")
+
     def _heard(self, state: WatchState) -> None:
         self.conditions.watch(state, self.session.clock.now())
 
@@ -180,7 +194,7 @@ class Observer:
         """Until the session ends; then a short patience for the threads, and the lease is let go."""
         session = self.session
         session.stop.wait()
-        log.info("observer of %s ends: %s", session.name, session.why)
+        log.info("observer of %s ends: %s", session.name, session.why or "asked to stop")
         for loop in self.threads:
             if isinstance(loop, Loop):
                 loop.wake.set()

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 DATABASE_AWAY = (OperationalError, InterfaceError)
 FIRST_WAIT, LONGEST_WAIT = 0.1, 2.0
+COMPLAIN_EVERY = 5.0
 
 
 class Stopping(Exception):
@@ -48,6 +49,7 @@ class Session:
     names: dict[int, str] = field(default_factory=dict)
     aliases: AliasTable = field(default_factory=AliasTable)
     database_since: datetime | None = None  # since when the database does not answer
+    _complained: float = float("-inf")
 
     @property
     def cluster_id(self) -> int:
@@ -85,14 +87,22 @@ class Session:
         self.database_since = None
         return result
 
-    def persist(self, what: str, work: Callable[[], Result]) -> Result:
+    def complain(self, error: Exception) -> None:
+        """Say that the database is away, once in a while and in one line, whichever threads wait for it."""
+        mono = self.clock.monotonic()
+        if mono - self._complained >= COMPLAIN_EVERY:
+            self._complained = mono
+            lines = str(error).strip().splitlines()
+            log.warning("waiting for the database: %s", lines[0] if lines else "no answer")
+
+    def persist(self, work: Callable[[], Result]) -> Result:
         """Run `work` until it succeeds; Stopping when the process ends before that."""
         wait = FIRST_WAIT
         while True:
             try:
                 return self.once(work)
             except DATABASE_AWAY as error:
-                log.warning("%s waits for the database: %s", what, str(error).strip().splitlines()[0] or "no answer")
+                self.complain(error)
                 if self.stop.wait(random.uniform(wait / 2, wait)):
                     raise Stopping from error
                 wait = min(2 * wait, LONGEST_WAIT)
