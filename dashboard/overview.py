@@ -66,7 +66,7 @@ def sentence(counts: Counts, found: Totals, blocked: int, now: datetime) -> Safe
             % {"n": found.tickets}
         )
     silent = [line.name for line in found.clusters if line.observer_until is None or line.observer_until < now - SILENT]
-    said = format_html("<b>{}</b>", sick or _("All %(n)s nodes are healthy.") % {"n": f"{counts.nodes:,}"})
+    said = format_html("<b>{}</b>", sick or _well_words(counts.nodes))
     if rest:
         said = format_html("{} {}.", said, _join(rest))
     if silent:
@@ -90,6 +90,11 @@ def _sick_words(counts: Counts) -> str:
     words = {"n": f"{number:,}", "all": f"{counts.nodes:,}", "verdict": VERDICT_WORD[first]}
     head = ngettext("%(n)s of %(all)s nodes is %(verdict)s", "%(n)s of %(all)s nodes are %(verdict)s", number) % words
     return _join([head, *(f"{counts.verdicts[kind]:,} {VERDICT_WORD[kind]}" for kind in kinds[1:])]) + "."
+
+
+def _well_words(nodes: int) -> str:
+    said = ngettext("The only node is healthy.", "All %(n)s nodes are healthy.", nodes)
+    return said % {"n": f"{nodes:,}"}
 
 
 def _join(parts: Sequence[str]) -> str:
@@ -198,14 +203,7 @@ def _tickets(found: Totals, now: datetime) -> Item:
 
 
 def _guards(counts: Counts, found: Totals) -> Item:
-    limit = min(
-        (
-            allowed
-            for cap in found.caps
-            if cap.kind == "in_flight" and cap.scope == "fleet" and (allowed := cap.limit(counts.nodes)) is not None
-        ),
-        default=None,
-    )
+    limit = found.limit("in_flight", "fleet", "", counts.nodes)
     mode = str(MODE_WORD.get(found.mode, _("no cluster")))
     small = _("of %(n)s nodes") % {"n": limit} if limit is not None else _("nodes, no cap set")
     text = _("All new disruption is stopped") if found.stopped_since else _("mode: %(mode)s") % {"mode": mode}

@@ -82,6 +82,7 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
     query, now = request.GET, clock.now()
     filters, links = _filters(query), Links(query)
     found = totals_of(request)
+    here = found.within(filters.cluster) if filters.cluster else found
     nodes = _rows(request, filters)
     chosen = [row for row in nodes if filters.take(row)] if filters.active() else nodes
     counts = count(nodes, filters)
@@ -104,8 +105,8 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
     }
     if part != "table":
         context |= {
-            "said": overview.sentence(whole, found, blocked, now),
-            "strip": overview.strip(nodes, whole, found, now),
+            "said": overview.sentence(whole, here, blocked, now),
+            "strip": overview.strip(nodes, whole, here, now),
             "verdict_counts": _verdict_counts(counts, filters, links),
             "state_counts": _state_counts(counts, filters, links),
             "link_all": links(verdict="", state=""),
@@ -139,7 +140,7 @@ def _verdict_counts(counts: Counts, filters: Filters, links: Links) -> list[dict
         {
             "kind": VERDICT_CLASS[verdict],
             "word": VERDICT_WORD[verdict],
-            "n": counts.verdicts[verdict],
+            "n": f"{counts.verdicts[verdict]:,}",
             "here": filters.verdict == verdict,
             "href": links(verdict="" if filters.verdict == verdict else verdict),
         }
@@ -155,7 +156,7 @@ def _state_counts(counts: Counts, filters: Filters, links: Links) -> list[dict[s
     return [
         {
             "word": STATE_WORD[state],
-            "n": number,
+            "n": f"{number:,}",
             "here": filters.state == state,
             "href": links(state="" if filters.state == state else state),
         }
@@ -233,8 +234,7 @@ def _cap_note(members: list[NodeRow], scope: str, found: Totals) -> tuple[str, b
     used = sum(row.in_flight for row in members)
     if not used:
         return "", False
-    caps = [cap for cap in found.caps if cap.kind == "in_flight" and cap.scope == scope]
-    limit = min((allowed for cap in caps if (allowed := cap.limit(len(members))) is not None), default=None)
+    limit = found.limit("in_flight", scope, members[0].cluster, len(members))
     if limit is None:
         return _("%(used)s out") % {"used": used}, False
     return _("%(used)s of %(limit)s out") % {"used": used, "limit": limit}, used >= limit

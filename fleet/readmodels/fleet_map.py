@@ -6,6 +6,7 @@ counts over them. Refuses ORM objects: 10,000 nodes are read as tuples.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,9 @@ NOT_HELD = frozenset(
     str(state)
     for state in (NodeState.IN_SERVICE, NodeState.SUSPECT, NodeState.RELEASED, NodeState.UNMANAGED, NodeState.RETIRED)
 )
+
+
+DIGITS = re.compile(r"(\d+)")
 
 
 class NodeRow(NamedTuple):
@@ -260,4 +264,10 @@ def grouped(some: Sequence[NodeRow], group: str, many_clusters: bool) -> list[tu
     key_of = {"rack": lambda row: row.rack, "leaf": lambda row: row.leaf, "pool": lambda row: row.pool}[group]
     for row in some:
         found.setdefault((row.cluster if many_clusters else "", key_of(row)), []).append(row)
-    return [(cluster, key, found[cluster, key]) for cluster, key in sorted(found)]
+    order = sorted(found, key=lambda pair: (pair[0], pair[1] == "", _natural(pair[1])))
+    return [(cluster, key, found[cluster, key]) for cluster, key in order]
+
+
+def _natural(word: str) -> list[tuple[int, str]]:
+    """`r9` before `r10`."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in DIGITS.split(word)]

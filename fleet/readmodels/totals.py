@@ -59,10 +59,18 @@ class Totals:
     stopped_by: str = ""
     stopped_since: datetime | None = None
     stopped_reason: str = ""
+    rows: list[tuple[Any, ...]] = field(default_factory=list, repr=False)
 
     @property
     def open_workflows(self) -> int:
         return sum(self.workflows[str(state)] for state in OPEN_WORKFLOW_STATES)
+
+    def limit(self, kind: str, scope: str, cluster: str, nodes: int) -> int | None:
+        """The cap on `nodes` nodes of a scope in `cluster`: the cluster's own, else the default; None without one."""
+        own = {line.id for line in self.clusters if line.name == cluster}
+        fitting = [cap for cap in self.caps if (cap.kind, cap.scope) == (kind, scope)]
+        chosen = [cap for cap in fitting if cap.cluster_id in own] or [cap for cap in fitting if cap.cluster_id is None]
+        return chosen[0].limit(nodes) if chosen else None
 
     @property
     def mode(self) -> str:
@@ -70,27 +78,35 @@ class Totals:
         order = [str(mode) for mode in (Mode.OBSERVE, Mode.RECOMMEND, Mode.AUTOMATE)]
         return min((line.mode for line in self.clusters), key=order.index, default="")
 
+    @classmethod
+    def of(cls, rows: list[tuple[Any, ...]]) -> Totals:
+        found = cls(rows=rows)
+        for kind, scope, key, n, share, since, note in rows:
+            match kind:
+                case "cluster":
+                    found.clusters.append(ClusterLine(id=n, name=scope, mode=key, observer_until=since))
+                case "incident":
+                    found.incidents += n
+                case "workflow":
+                    found.workflows[key] += n
+                case "ticket":
+                    found.tickets += n
+                    found.oldest_ticket_at = min(filter(None, (found.oldest_ticket_at, since)), default=None)
+                case "cap":
+                    found.caps.append(CapLine(int(scope) if scope else None, note, key, n if n >= 0 else None, share))
+                case "switch":
+                    found.stopped_by, found.stopped_since, found.stopped_reason = key, since, note
+        found.clusters.sort(key=lambda line: line.name)
+        return found
+
+    def within(self, cluster: str) -> Totals:
+        """The same numbers of one cluster alone; caps and the switch stay. No query."""
+        return Totals.of([row for row in self.rows if row[0] in ("cap", "switch") or row[1] == cluster])
+
 
 def totals(visible: frozenset[str] | None) -> Totals:
     """The totals over the clusters named in `visible` (None: all of them)."""
-    found = Totals()
-    for kind, scope, key, n, share, since, note in _rows(visible):
-        match kind:
-            case "cluster":
-                found.clusters.append(ClusterLine(id=n, name=scope, mode=key, observer_until=since))
-            case "incident":
-                found.incidents += n
-            case "workflow":
-                found.workflows[key] += n
-            case "ticket":
-                found.tickets += n
-                found.oldest_ticket_at = min(filter(None, (found.oldest_ticket_at, since)), default=None)
-            case "cap":
-                found.caps.append(CapLine(int(scope) if scope else None, note, key, n if n >= 0 else None, share))
-            case "switch":
-                found.stopped_by, found.stopped_since, found.stopped_reason = key, since, note
-    found.clusters.sort(key=lambda line: line.name)
-    return found
+    return Totals.of(_rows(visible))
 
 
 def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:

@@ -1,0 +1,133 @@
+"""The frame: who gets in, what is denied and in which words, display choices, the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import redis
+from django.test import Client, override_settings
+
+from dashboard import attempts
+from dashboard.csp import POLICY
+from fleet.access.models import User
+from fleet.audit.models import AuditRow
+from fleet.bus import outbox
+from fleet.policy.models import Switch
+from tests.builders import a_cluster, a_node, an_incident
+from tests.domain.dashboard_fleet.conftest import PASSWORD
+
+pytestmark = pytest.mark.django_db
+Person = Callable[..., User]
+
+
+@pytest.fixture(autouse=True)
+def own_counters(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = redis.Redis.from_url(redis_url)
+    monkeypatch.setattr(attempts, "connection", lambda: client)
+
+
+def test_strangers_are_sent_to_the_log_in_and_back(client: Client, person: Person) -> None:
+    person("viewer")
+    assert client.get("/fleet/?rack=r01")["Location"] == "/login/?next=/fleet/%3Frack%3Dr01"
+    answer = client.post("/login/?next=/fleet/", {"username": "viewer", "password": PASSWORD, "next": "/fleet/"})
+    assert answer["Location"] == "/fleet/"
+
+
+def test_a_person_without_a_role_reads_which_one_is_missing(person: Person) -> None:
+    client = Client()
+    client.force_login(person(""))
+    answer = client.get("/fleet/")
+    assert answer.status_code == 403
+    assert "This needs the role viewer" in answer.content.decode()
+
+
+def test_the_eleventh_wrong_password_is_told_to_wait_and_so_is_the_right_one(client: Client, person: Person) -> None:
+    person("viewer")
+    for _ in range(attempts.LIMIT):
+        assert client.post("/login/", {"username": "viewer", "password": "wrong"}).status_code == 200
+    answer = client.post("/login/", {"username": "Viewer", "password": PASSWORD})
+    assert answer.status_code == 429
+    assert "Wait five minutes" in answer.content.decode()
+    other = client.post("/login/", {"username": "viewer", "password": PASSWORD}, REMOTE_ADDR="10.0.0.9")
+    assert other.status_code == 302
+
+
+def test_failed_log_ins_are_counted_even_while_redis_is_away(
+    client: Client, person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person("viewer", name="alone")
+    away = redis.Redis(port=1, socket_connect_timeout=0.2)
+    monkeypatch.setattr(attempts, "connection", lambda: away)
+    for _ in range(attempts.LIMIT):
+        client.post("/login/", {"username": "alone", "password": "wrong"})
+    assert client.post("/login/", {"username": "alone", "password": PASSWORD}).status_code == 429
+
+
+def test_every_page_carries_the_policy(client: Client, viewer: Client) -> None:
+    for answer in (client.get("/login/"), viewer.get("/fleet/"), viewer.get("/nowhere")):
+        assert answer["Content-Security-Policy"] == POLICY
+
+
+def test_an_address_where_nothing_lies_is_in_the_same_frame(viewer: Client) -> None:
+    answer = viewer.get("/nowhere")
+    assert answer.status_code == 404
+    assert "Nothing lies at" in answer.content.decode()
+    assert 'class="nav"' in answer.content.decode()
+
+
+@override_settings(DEBUG_PROPAGATE_EXCEPTIONS=False)
+def test_a_fault_of_ours_prints_its_number(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_args: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("dashboard.views.fleet.rows", broken)
+    client = Client(raise_request_exception=False)
+    client.force_login(person("viewer"))
+    answer = client.get("/fleet/")
+    assert answer.status_code == 500
+    assert "under the number <code>" in answer.content.decode()
+    assert "boom" not in answer.content.decode()
+
+
+def test_the_theme_holds_before_and_after_the_log_in(client: Client, person: Person) -> None:
+    client.post("/prefs/theme", {"theme": "dark", "next": "/login/"})
+    assert 'data-theme="dark"' in client.get("/login/").content.decode()
+    user = person("viewer")
+    client.force_login(user)
+    answer = client.post("/prefs/theme", {"theme": "light", "next": "https://elsewhere.example/"})
+    assert answer["Location"] == "/"
+    user.refresh_from_db()
+    assert user.theme == "light"
+    assert 'data-theme="light"' in client.get("/fleet/").content.decode()
+    assert client.post("/prefs/theme", {"theme": "pink"}).status_code == 400
+
+
+def test_the_switch_needs_an_operator_and_a_reason(viewer: Client, person: Person) -> None:
+    assert viewer.post("/switch/", {"stopped": "1", "reason": "x"}).status_code == 403
+    operator = Client()
+    operator.force_login(person("operator"))
+    operator.post("/switch/", {"stopped": "1", "reason": " "})
+    assert not Switch.objects.filter(stopped=True).exists()
+    operator.post("/switch/", {"stopped": "1", "reason": "power work in hall 2"})
+    assert Switch.objects.get().reason == "power work in hall 2"
+    assert AuditRow.objects.filter(action="switch.stop", actor="operator").exists()
+
+
+def test_the_navigation_shows_places_that_exist_with_their_numbers(viewer: Client) -> None:
+    an_incident(a_node(a_cluster()))
+    page = viewer.get("/fleet/").content.decode()
+    assert 'href="/fleet/" aria-current="page"' in page
+    for word in ("Queues", "Fabric", "Storage"):
+        assert word not in page
+
+
+def test_the_jump_field_opens_what_it_names(viewer: Client) -> None:
+    a_node(a_cluster(), "gpu-r01-01")
+    assert viewer.get("/jump/", {"q": "gpu-r01-01"})["Location"] == "/nodes/gpu-r01-01/?cluster=demo"
+    assert viewer.get("/jump/", {"q": "inc-4"})["Location"] == "/incidents/4/"
+    assert viewer.get("/jump/", {"q": "r01"})["Location"] == "/fleet/?q=r01"
+
+
+def test_hints_use_the_channel_that_streams_listen_to() -> None:
+    assert outbox.HINT_CHANNEL == "muster:hints"

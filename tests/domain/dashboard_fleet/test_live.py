@@ -1,0 +1,141 @@
+"""Live streams cost neither a database connection nor a thread, and end with the server."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import httptools
+import orjson
+import pytest
+import redis
+from django.db import connection
+from django.test import Client
+
+from fleet.access.models import User
+from fleet.bus.outbox import HINT_CHANNEL
+from tests.builders import a_cluster
+from tests.web import web_process
+
+pytestmark = pytest.mark.django_db(transaction=True)
+STREAMS = 20
+POOL = 3  # so small that streams which held a connection each would leave the others waiting
+
+
+class Stream:
+    """One open `/live/` request, read as it comes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.seen = bytearray()
+        self.status = 0
+        self.parser = httptools.HttpResponseParser(self)
+
+    def on_body(self, body: bytes) -> None:
+        self.seen += body
+
+    def on_headers_complete(self) -> None:
+        self.status = self.parser.get_status_code()
+
+    async def until(self, text: bytes, within: float = 10) -> None:
+        async with asyncio.timeout(within):
+            while text not in self.seen:
+                data = await self.reader.read(4096)
+                assert data, f"the stream ended before {text!r}: {bytes(self.seen)!r}"
+                self.parser.feed_data(data)
+
+    async def ended(self, within: float = 10) -> None:
+        async with asyncio.timeout(within):
+            while await self.reader.read(4096):
+                pass
+
+
+async def _open(base: str, session: str) -> Stream:
+    host, port = base.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET /live/ HTTP/1.1\r\nHost: {host}\r\nCookie: sessionid={session}\r\n\r\n".encode())
+    await writer.drain()
+    return Stream(reader, writer)
+
+
+def _count() -> int:
+    """From a thread of its own, whose connection neither counts nor stays."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            return int(cursor.fetchone()[0])
+    finally:
+        connection.close()
+
+
+async def _connections() -> int:
+    return await asyncio.to_thread(_count)
+
+
+def _threads(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+def test_twenty_streams_hold_no_connection_and_no_thread_and_end_with_the_server(
+    person: Callable[..., User], redis_url: str, broker: redis.Redis, tmp_path: Path
+) -> None:
+    a_cluster()
+    client = Client()
+    client.force_login(person("viewer"))
+    session = client.cookies["sessionid"].value
+
+    before = _count()
+    with web_process(redis_url, tmp_path / "web.log", MUSTER_DB_POOL=str(POOL)) as (base, process):
+
+        async def story() -> None:
+            first = await _open(base, session)
+            await first.until(b"event: hello")
+            threads = _threads(process.pid)
+            others = await asyncio.gather(*(_open(base, session) for _ in range(STREAMS - 1)))
+            streams = [first, *others]
+            await asyncio.gather(*(stream.until(b"event: hello") for stream in others))
+            assert all(stream.status == 200 for stream in others)
+            await asyncio.sleep(0.3)
+            assert await _connections() <= before + 1 + POOL
+            assert _threads(process.pid) <= threads + 4
+
+            hints = [{"topic": "node", "ref": "7", "node": "gpu-r01-01", "cluster": 1}]
+            broker.publish(HINT_CHANNEL, orjson.dumps(hints))
+            await asyncio.gather(*(stream.until(b"gpu-r01-01", within=3) for stream in streams))
+
+            process.send_signal(signal.SIGTERM)
+            await asyncio.gather(*(stream.ended(within=5) for stream in streams))
+
+        asyncio.run(story())
+        assert process.wait(5) in (0, -signal.SIGTERM)
+
+
+def test_a_viewer_of_one_cluster_hears_nothing_of_another(
+    person: Callable[..., User], redis_url: str, broker: redis.Redis, tmp_path: Path
+) -> None:
+    mine, other = a_cluster("seoul-1"), a_cluster("busan-1")
+    client = Client()
+    client.force_login(person("viewer", cluster="seoul-1"))
+    session = client.cookies["sessionid"].value
+
+    with web_process(redis_url, tmp_path / "web.log") as (base, _process):
+
+        async def story() -> None:
+            stream = await _open(base, session)
+            await stream.until(b"event: hello")
+            await asyncio.sleep(0.2)
+            for cluster, node in ((other, "gpu-other"), (mine, "gpu-mine")):
+                body = orjson.dumps([{"topic": "node", "ref": "1", "node": node, "cluster": cluster.pk}])
+                broker.publish(HINT_CHANNEL, body)
+            await stream.until(b"gpu-mine", within=3)
+            assert b"gpu-other" not in stream.seen
+
+        asyncio.run(story())
+
+
+def test_without_a_login_there_is_no_stream(client: Client) -> None:
+    assert client.get("/live/").status_code == 401

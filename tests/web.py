@@ -1,0 +1,74 @@
+"""The web process as it runs in production: uvicorn in a process of its own, on the database of the test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from django.db import connection
+
+
+def database_url() -> str:
+    """The URL of the test database, for a process that did not start from these settings."""
+    known = connection.settings_dict
+    user = quote(str(known["USER"]))
+    password = f":{quote(str(known['PASSWORD']))}" if known["PASSWORD"] else ""
+    host, port, name = str(known["HOST"]), known["PORT"], known["NAME"]
+    if host.startswith("/"):
+        return f"postgresql://{user}{password}@/{name}?host={quote(host)}" + (f"&port={port}" if port else "")
+    return f"postgresql://{user}{password}@{host}:{port}/{name}"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def web_process(redis_url: str, log: Path, **settings: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """(base URL, process) of a server that answers; it is stopped at the end if the test did not do so."""
+    port = free_port()
+    env = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "fleet.settings",
+        "DATABASE_URL": database_url(),
+        "REDIS_URL": redis_url,
+        **settings,
+    }
+    argv = [sys.executable, "-m", "uvicorn", "fleet.asgi:application", "--port", str(port), "--log-level", "warning"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(argv, env=env, stdout=out, stderr=out, cwd=Path(__file__).parent.parent)
+    base = f"http://127.0.0.1:{port}"
+    try:
+        _wait(base, process, log)
+        yield base, process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait(base: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{base}/healthz", timeout=2) as answer:
+            if answer.status == 200:
+                return
+        time.sleep(0.1)
+    raise RuntimeError(f"the web process did not start: {log.read_text(errors='replace')[-2000:]}")
