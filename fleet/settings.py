@@ -159,7 +159,7 @@ AUTH_PASSWORD_VALIDATORS = [{"NAME": "django.contrib.auth.password_validation.Mi
 CELERY_BROKER_URL = REDIS_URL
 
 # What Muster itself reads. Seconds unless the name says otherwise.
-INSTALLATION_ID_FILE = VAR / "installation_id"
+INSTALLATION_ID_FILE = Path(os.environ.get("MUSTER_INSTALLATION_ID_FILE") or VAR / "installation_id")
 PUSH_PORT = env.whole("MUSTER_PUSH_PORT", 9470, 1)
 SCRAPE_INTERVAL = env.number("MUSTER_SCRAPE_INTERVAL", 15, 1)
 SOAK_SECONDS = env.number("MUSTER_SOAK_SECONDS", 600, 0)

@@ -69,6 +69,7 @@ def actor(cluster: Cluster) -> ClusterActor:
         cluster.act_kubeconfig or None,
         None if cluster.act_kubeconfig else cluster.context or None,
         allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
+        job_namespace=settings.VALIDATION_NAMESPACE,
     )
 
 

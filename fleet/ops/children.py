@@ -21,6 +21,7 @@ FIRST_DELAY = 0.2
 LONGEST_DELAY = 10.0
 STEADY_AFTER = 30.0
 LOUD = re.compile("ERROR|FATAL|PANIC")  # what a quiet process may say on the terminal
+EXPECTED = re.compile("is starting up|is not yet accepting|is shutting down|due to administrator command")
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Child:
     def _put(self, line: bytes) -> None:
         self._log.write(line + b"\n")
         text = line.decode(errors="replace").rstrip()
-        if text and (not self.spec.quiet or (LOUD.search(text) and "is starting up" not in text)):
+        if text and (not self.spec.quiet or (LOUD.search(text) and not EXPECTED.search(text))):
             self._console.line(self.spec.name, text)
 
     def ask_to_stop(self) -> None:

@@ -91,7 +91,7 @@ def _supervisor() -> Iterator[Finding]:
 
     lock = settings.VAR / "run" / "supervisor.pid"
     pid = lock.read_text(encoding="utf-8").strip() if lock.is_file() else ""
-    runs = bool(pid) and bool(command_of(int(pid)))
+    runs = bool(pid) and "manage.py up" in command_of(int(pid))
     yield Finding("supervisor", None, f"runs as pid {pid}" if runs else "does not run; start it with make run")
     port = whole("MUSTER_PORT", 8000, 1)
     if not runs:
@@ -127,11 +127,13 @@ def _redis() -> Iterator[Finding]:
 
     try:
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2) as client:
-            version = client.info("server")["redis_version"]
+            server = client.info("server")
     except redis.RedisError as error:
         yield Finding("redis", False, f"does not answer: {error}")
         return
-    yield Finding("redis", True, f"answers as version {version}")
+    valkey = server.get("valkey_version")
+    name, version = ("Valkey", valkey) if valkey else ("Redis", server.get("redis_version"))
+    yield Finding("redis", True, f"{name} {version} answers")
 
 
 def _clusters() -> Iterator[Finding]:

@@ -111,7 +111,9 @@ def valkey(site: Site, server: Valkey) -> Spec:
 def simulator(site: Site, port: int, environment: dict[str, str]) -> Spec:
     nodes = env.whole("MUSTER_DEMO_NODES", 256, 1)
     scenario = env.text("MUSTER_DEMO_SCENARIO", "day")
+    speed = env.number("MUSTER_DEMO_SPEED", 1, 0.01)
     argv = ["simulate", "--nodes", str(nodes), "--scenario", scenario, "--port", str(port), "--name", DEMO_CLUSTER]
+    argv += ["--speed", f"{speed:g}"]
     spec = _python(site, "simulator", "manage.py", *argv, environment=environment, stage=DATA_CENTRE)
     return Spec(**{**spec.__dict__, "patience": 1.5})
 

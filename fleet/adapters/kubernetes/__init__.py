@@ -34,9 +34,11 @@ def actor(
     *,
     allow_exec: frozenset[str] = frozenset(),
     lease_namespace: str = "default",
+    job_namespace: str = "",
 ) -> KubernetesActor:
     """A ClusterActor on `kubeconfig` (None: in-cluster). PermanentError when the kubeconfig cannot be used."""
     from fleet.adapters.kubernetes.acting import KubernetesActor
     from fleet.adapters.kubernetes.client import ApiServer
 
-    return KubernetesActor(ApiServer(kubeconfig, context, allow_exec), lease_namespace=lease_namespace)
+    api = ApiServer(kubeconfig, context, allow_exec)
+    return KubernetesActor(api, lease_namespace=lease_namespace, job_namespace=job_namespace)

@@ -23,8 +23,18 @@ _JOBS = "jobs.batch"
 
 
 class KubernetesActor:
-    def __init__(self, api: ApiServer, *, lease_namespace: str = "default", clock: Clock = SYSTEM_CLOCK) -> None:
+    """`job_namespace`: where validation jobs will be asked for; empty asks for the right in every namespace."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        lease_namespace: str = "default",
+        job_namespace: str = "",
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self._api = api
+        self._job_namespace = job_namespace
         self._lease_namespace = lease_namespace
         self._clock = clock
 
@@ -97,14 +107,14 @@ class KubernetesActor:
     def check(self) -> list[str]:
         jobs = "a returned node cannot be validated"
         leases = "it cannot be proved that only this installation acts here"
-        at = self._lease_namespace
+        at, within = self._lease_namespace, self._job_namespace
         rights = (
             access.Right("get", "nodes", "a hold cannot be compared before it is released"),
             access.Right("patch", "nodes", "no node can be held or released"),
             access.Right("create", "pods", "no node can be drained", subresource="eviction"),
-            access.Right("create", "jobs", jobs, "batch"),
-            access.Right("get", "jobs", jobs, "batch"),
-            access.Right("delete", "jobs", "finished validations stay behind", "batch"),
+            access.Right("create", "jobs", jobs, "batch", namespace=within),
+            access.Right("get", "jobs", jobs, "batch", namespace=within),
+            access.Right("delete", "jobs", "finished validations stay behind", "batch", namespace=within),
             access.Right("get", "leases", leases, "coordination.k8s.io", namespace=at),
             access.Right("create", "leases", leases, "coordination.k8s.io", namespace=at),
             access.Right("update", "leases", leases, "coordination.k8s.io", namespace=at),

@@ -1,0 +1,79 @@
+"""The deployments name commands, settings and rights that exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import get_commands
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+BASE = ROOT / "deploy" / "kustomize" / "base"
+
+
+def documents() -> Iterator[dict[str, Any]]:
+    for name in yaml.safe_load((BASE / "kustomization.yaml").read_text())["resources"]:
+        yield from yaml.safe_load_all((BASE / name).read_text())
+
+
+def pods() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (d["metadata"]["name"], d["spec"]["template"]["spec"]) for d in documents() if "template" in d.get("spec", {})
+    ]
+
+
+def test_everything_lies_in_a_namespace_that_is_made() -> None:
+    made = {d["metadata"]["name"] for d in documents() if d["kind"] == "Namespace"} | {"default"}
+    wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
+    assert {d["metadata"].get("namespace") for d in documents() if d["kind"] not in wide} <= made
+
+
+@pytest.mark.parametrize(("name", "spec"), pods(), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_pod_is_restricted(name: str, spec: dict[str, Any]) -> None:
+    (container,) = spec["containers"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["resources"]["limits"]["memory"]
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in spec["volumes"]}
+
+
+def test_every_process_of_the_design_is_deployed() -> None:
+    assert {name for name, _ in pods()} == {"prepare", "web", "worker", "beat", "observer"}
+
+
+def test_management_commands_exist() -> None:
+    texts = [path.read_text() for path in (*BASE.glob("*.yaml"), ROOT / "deploy" / "compose.yaml")]
+    named = {word for text in texts for word in re.findall(r'manage\.py"?,? "?([a-z]+)', text)}
+    assert named and named <= set(get_commands())
+
+
+def test_settings_of_the_deployments_are_documented() -> None:
+    manual = (ROOT / "docs" / "operations.md").read_text()
+    made = yaml.safe_load((BASE / "kustomization.yaml").read_text())["configMapGenerator"][0]["literals"]
+    named = {literal.split("=")[0] for literal in made}
+    named |= set(yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["x-muster"]["environment"])
+    assert not [name for name in named if name.removesuffix("_FILE") not in manual]
+
+
+def test_the_rights_are_those_that_the_adapter_asks_for() -> None:
+    """A right that `check()` misses would be told to the operator although he applied our own file."""
+    granted = {
+        (verb, resource)
+        for d in documents()
+        if d["kind"] == "ClusterRole"
+        for rule in d["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    sources = [ROOT / "fleet" / "adapters" / "kubernetes" / name for name in ("reading.py", "acting.py")]
+    asked = set()
+    for source in sources:
+        for call in re.findall(r"access\.Right\((.*?)\)", source.read_text(), re.DOTALL):
+            verb, resource = re.findall(r'"([a-z]+)"', call)[:2]
+            sub = re.search(r'subresource="([a-z]+)"', call)
+            asked.add((verb, f"{resource}/{sub[1]}" if sub else resource))
+    assert asked and asked <= granted
