@@ -19,6 +19,17 @@ from fleet.health.rules.types import ClusterView, Edge, Rule
 from fleet.telemetry.frame import Frame
 
 
+def gpu_targets(frame: Frame) -> NDArray[np.int64]:
+    """The exporter of each device; a GPU known only from a checkpoint belongs to the exporter of its peers."""
+    size = frame.d.size
+    own, node = frame.d.target[:size].copy(), frame.d.node[:size]
+    peers = np.full(len(frame.nodes), -1, dtype=np.int64)
+    seen = frame.d.gpu[:size] & (own >= 0)
+    peers[node[seen]] = own[seen]
+    target: NDArray[np.int64] = np.where(frame.d.gpu[:size] & (own < 0), peers[node], own)
+    return target
+
+
 class GpuLost(FrameRule):
     """A GPU that was there is missing from the answers of an exporter that still shows other GPUs."""
 
@@ -33,7 +44,7 @@ class GpuLost(FrameRule):
         gpu, node = f.d.gpu[:size], f.d.node[:size]
         if not gpu.any() or not f.t.size:  # right after a restart GPUs are known and no exporter is yet
             return []
-        target = self._targets()
+        target = gpu_targets(f)
         known = gpu & (target >= 0)
         up = ~f.stale_targets(view.monotonic)[target] & f.t.alive[target]
         missed = f.t.seq[target] - f.d.seq[:size]
@@ -55,16 +66,6 @@ class GpuLost(FrameRule):
                 why = "seen_again" if here[index] else "count_whole"
                 edges += self.findings.clear((device.node, device.key, self.rule.id), view.now, why)
         return edges
-
-    def _targets(self) -> NDArray[np.int64]:
-        """The exporter of each device; a GPU known only from a checkpoint belongs to the exporter of its peers."""
-        f, size = self.frame, self.frame.d.size
-        own, node = f.d.target[:size].copy(), f.d.node[:size]
-        peers = np.full(len(f.nodes), -1, dtype=np.int64)
-        seen = f.d.gpu[:size] & (own >= 0)
-        peers[node[seen]] = own[seen]
-        target: NDArray[np.int64] = np.where(own >= 0, own, peers[node])
-        return target
 
     def _wanted(self, view: ClusterView, node: str) -> int:
         facts = view.nodes.get(node)
@@ -122,9 +123,9 @@ class GpuCount(FrameRule):
         return self.frame.targets[place].node, self.frame.targets[place].job
 
     def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
-        f, devices = self.frame, self.frame.d.size
-        owner = f.d.target[:devices].copy()
-        size = f.t.size  # read after the owners, so that none lies beyond it
+        f = self.frame
+        owner = gpu_targets(f)
+        devices, size = len(owner), f.t.size  # read after the owners, so that none lies beyond it
         if not size:
             return []
         gpu = f.d.gpu[:devices] & (owner >= 0)

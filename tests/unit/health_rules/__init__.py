@@ -1,0 +1,1 @@
+"""What the rules make of samples, kernel lines and node facts."""

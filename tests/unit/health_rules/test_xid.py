@@ -1,0 +1,221 @@
+"""Xids: the kernel log first, DCGM as an edge, one cause for both, and nothing old."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from fleet.health.rules import xid
+from tests.unit.health_rules.world import START, World, told, uuid
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.scrape()
+    return made
+
+
+def test_a_fatal_line_opens_at_once_on_the_gpu_it_names(world: World) -> None:
+    (edge,) = world.xid(79, gpu=3, detail="pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+    assert (edge.kind, edge.cause, edge.device, edge.code) == ("opened", "xid-79", uuid(3), "79")
+    assert (edge.severity, edge.action_class, edge.latched, edge.source) == (
+        "unhealthy",
+        "reboot_node",
+        True,
+        "kernel_log",
+    )
+    assert edge.text == "GPU 3 reported Xid 79: GPU fell off the bus"
+    assert edge.first_bad_at == edge.detected_at == world.now
+    assert world.verdict().verdict == "unhealthy"
+    assert world.verdict().devices[uuid(3)].rule == "xid-log"
+
+
+def test_the_time_between_line_and_finding_is_kept(world: World) -> None:
+    (edge,) = world.xid(79, ago=2.5)
+    assert (edge.detected_at - edge.first_bad_at).total_seconds() == 2.5
+
+
+def test_dcgm_repeats_what_the_log_said_and_opens_nothing(world: World) -> None:
+    world.xid(48, gpu=3)
+    world.give(3, XID=48)
+    assert told(world.scrape()) == []
+    assert world.open() == {("n1", uuid(3), "xid-48")}
+
+
+def test_the_log_comes_before_dcgm_ever_named_the_gpu() -> None:
+    world = World()
+    world.pass_time(1)
+    assert told(world.xid(48, gpu=3)) == [("opened", "xid-48", "pci:0000:1e:00")]
+    world.scrape()
+    world.give(3, XID=48)
+    world.scrape()
+    assert told(world.xid(48, gpu=3)) in ([], [("refreshed", "xid-48", "pci:0000:1e:00")])
+    assert len(world.open()) == 1
+
+
+def test_a_change_of_the_metric_alone_opens_too(world: World) -> None:
+    world.give(3, XID=119)
+    (edge,) = world.scrape()
+    assert (edge.kind, edge.rule_id, edge.cause, edge.device) == ("opened", "xid-dcgm", "xid-119", uuid(3))
+    assert told(world.scrape()) == [], "the value sticks; it is not a new event"
+
+
+def test_an_old_value_at_first_sight_is_a_baseline() -> None:
+    world = World()
+    world.give(3, XID=79)
+    assert world.scrape() == []
+    assert world.scrape() == []
+    assert world.verdict().verdict == "healthy"
+
+
+def test_after_a_gap_of_the_exporter_its_first_answer_is_a_baseline(world: World) -> None:
+    world.fail("dcgm-exporter")
+    world.give(3, XID=79)
+    assert world.scrape() == []
+    world.give(4, XID=79)
+    assert told(world.scrape()) == [("opened", "xid-79", uuid(4))]
+
+
+def test_the_metric_may_appear_only_with_the_first_xid() -> None:
+    world = World()
+    for gpu in range(8):
+        world.give(gpu, XID=float("nan"))
+    world.scrape()
+    world.give(3, XID=119)
+    assert told(world.scrape()) == [("opened", "xid-119", uuid(3))]
+
+
+def test_forty_nodes_with_old_xids_open_nothing_at_first_connect() -> None:
+    nodes = tuple(f"n{number}" for number in range(1, 41))
+    world = World(nodes=nodes)
+    for node in nodes:
+        for gpu in range(8):
+            world.give(gpu, node, XID=79)
+        assert world.xid(79, node=node, ago=3600) == []
+    for _ in range(3):
+        assert world.scrape() == []
+    assert world.engine.counts["history"] == 40
+
+
+@pytest.mark.parametrize("border", ["connected_at", "boot_at", "remediated_at"])
+def test_a_line_older_than_connection_boot_or_remediation_is_history(world: World, border: str) -> None:
+    world.pass_time(600)
+    world.change(**{border: world.now - timedelta(seconds=10)})
+    assert world.xid(79, ago=11) == []
+    assert told(world.xid(79, ago=9)) == [("opened", "xid-79", uuid(3))]
+
+
+@pytest.mark.parametrize("code", [43, 45])
+def test_after_effects_never_stand_for_themselves(world: World, code: int) -> None:
+    assert world.xid(code) == []
+    assert world.open() == set()
+
+
+def test_a_latched_xid_survives_silence_and_ends_with_a_new_boot(world: World) -> None:
+    world.xid(79)
+    world.pass_time(7200)
+    assert told(world.scrape()) == []
+    world.reboot()
+    assert told(world.scrape()) == [("cleared", "xid-79", uuid(3))]
+    assert world.verdict().verdict == "healthy"
+
+
+def test_the_same_boot_seen_again_clears_nothing(world: World) -> None:
+    world.xid(79)
+    world.change(boot_at=world.now + timedelta(seconds=5))
+    world.pass_time(60)
+    assert told(world.cycle()) == []
+
+
+def test_a_latched_xid_ends_with_our_remediation(world: World) -> None:
+    world.xid(48)
+    world.pass_time(60)
+    world.change(remediated_at=world.now)
+    assert told(world.cycle()) == [("cleared", "xid-48", uuid(3))]
+
+
+def test_an_applications_xid_passes_by_itself(world: World) -> None:
+    (edge,) = world.xid(31)
+    assert (edge.severity, edge.action_class, edge.latched) == ("degraded", "restart_app", False)
+    world.pass_time(590)
+    assert told(world.scrape(after=1)) == []
+    world.pass_time(30)
+    assert told(world.scrape(after=1)) == [("cleared", "xid-31", uuid(3))]
+
+
+def test_a_storm_of_one_line_is_one_finding_told_seldom(world: World) -> None:
+    edges = [edge for _ in range(1000) for edge in world.xid(31)]
+    assert told(edges) == [("opened", "xid-31", uuid(3))]
+    world.pass_time(31)
+    (again,) = world.xid(31)
+    assert (again.kind, again.evidence["count"]) == ("refreshed", 1001)
+
+
+@pytest.mark.parametrize(
+    ("asked", "action"), [("GPU Reset Required", "reset_gpu"), ("Node Reboot Required", "reboot_node")]
+)
+def test_what_the_driver_asks_for_outranks_the_table(world: World, asked: str, action: str) -> None:
+    world.xid(48)
+    world.pass_time(2)
+    (edge,) = world.xid(154, detail=f"GPU recovery action changed from 0x0 (None) to 0x2 ({asked})")
+    assert (edge.kind, edge.cause, edge.action_class) == ("refreshed", "xid-48", action)
+
+
+def test_a_recovery_request_alone_is_a_finding(world: World) -> None:
+    (edge,) = world.xid(154, detail="GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)")
+    assert (edge.cause, edge.action_class) == ("xid-154", "reset_gpu")
+
+
+def test_a_recovery_request_of_none_is_no_finding(world: World) -> None:
+    assert world.xid(154, detail="GPU recovery action changed from 0x1 to 0x0 (None)") == []
+
+
+def test_a_line_without_a_code_means_the_same_fault(world: World) -> None:
+    world.say("NVRM: GPU 0000:1e:00.0: GPU has fallen off the bus.")
+    world.xid(79)
+    assert world.open() == {("n1", uuid(3), "xid-79")}
+
+
+def test_a_node_whose_clock_runs_behind_is_still_heard(world: World) -> None:
+    world.frame.t.skew[0] = -3600.0
+    assert told(world.xid(79, ago=3600)) == [("opened", "xid-79", uuid(3))]
+
+
+def test_a_line_from_the_future_is_taken_as_now(world: World) -> None:
+    (edge,) = world.xid(79, ago=-86_400)
+    assert edge.first_bad_at == world.now
+    assert world.engine.counts["future_line"] == 1
+
+
+def test_every_code_of_the_table_has_a_sane_meaning() -> None:
+    for code in range(1, 200):
+        what = xid.meaning(code)
+        assert what.name and what.source
+        assert (what.severity is None) == (what.action == "ignore")
+        if what.action in ("reset_gpu", "reboot_node"):
+            assert what.severity == "unhealthy"
+
+
+def test_an_unknown_code_asks_for_support_and_no_disruption() -> None:
+    what = xid.meaning(999)
+    assert (what.action, what.severity) == ("contact_support", "degraded")
+
+
+@pytest.mark.parametrize(
+    ("detail", "fatal", "action"), [("x", True, "reset_gpu"), ("x", False, "monitor"), ("x", None, "reset_gpu")]
+)
+def test_nvlink5_codes_follow_their_own_word(detail: str, fatal: bool | None, action: str) -> None:
+    assert xid.meaning(149, detail, fatal).action == action
+
+
+def test_a_restart_keeps_the_latch_and_its_beginning(world: World) -> None:
+    world.xid(79)
+    world.pass_time(20)
+    world.restart()
+    assert told(world.scrape()) == []
+    assert world.open() == {("n1", uuid(3), "xid-79")}
+    assert world.verdict().since == START + timedelta(seconds=15)
+    world.reboot()
+    assert told(world.scrape()) == [("cleared", "xid-79", uuid(3))]

@@ -1,0 +1,1 @@
+"""How telemetry is read, before anything judges it."""
