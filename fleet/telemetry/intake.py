@@ -21,6 +21,21 @@ from fleet.telemetry.series import REJECTS, Resolver
 from fleet.telemetry.targets import Target
 
 MAX_SKEW_SECONDS = 300.0
+_EVERYDAY = frozenset({"unwanted", "blank", "nan"})
+_SAID = {
+    "cut_line": "a text that ends in the middle of a line",
+    "malformed": "lines that are no samples",
+    "bad_value": "values that are no numbers",
+    "bad_label": "labels that cannot be read",
+    "bad_encoding": "labels that are not UTF-8",
+    "bad_timestamp": "timestamps that are no time",
+    "too_long": "lines longer than 16 KiB",
+    "duplicate": "the same series twice in one answer",
+    "infinite": "infinite values",
+    "absurd_value": "values that the metric cannot have",
+    "too_many_series": "more series than one exporter may have",
+    "no_device": "samples without the label that names their device",
+}
 # By the metric's number: what its values may be.
 _GAUGE = np.array([not metric.counter for metric in names.METRICS.values()], dtype=bool)
 _LO = np.array([metric.lo for metric in names.METRICS.values()])
@@ -60,7 +75,10 @@ class Intake:
         if target.failures:  # between two good scrapes the exporter may have become another process
             self.frame.new_epoch(target)
         parsed = parse(body, target.cache, lambda *line: self._new(target, *line), self._wanted)
-        target.counts.update(parsed.counts)
+        target.counts["samples"] += parsed.counts["samples"]
+        for reason, count in parsed.counts.items():
+            if reason != "samples":
+                self._reject(target, reason, count)
         rows, values, stamps = self._placed(target, parsed)
         rows, values, source = self._timed(target, rows, values, stamps, wall)
         rows, values, source = self._measured(target, rows, values, source)
@@ -108,9 +126,14 @@ class Intake:
         return _Noted(kind, self.frame.place(target, part), part.sub)
 
     def _reject(self, target: Target, reason: str, count: int) -> None:
-        if reason != "unwanted":
-            target.rejects[reason] += count
-            self.counts["rejected_" + reason] += count
+        """Count what did not enter. What exporters send every day without fault is no trouble and gets no sentence."""
+        self.counts["rejected_" + reason] += count
+        if reason in _EVERYDAY:
+            target.counts[reason] += count
+            return
+        target.rejects[reason] += count
+        if reason in _SAID:
+            target.last_reject = f"{target.job} of {target.node} sent {_SAID[reason]}."
 
     def _placed(self, target: Target, parsed: Parsed) -> tuple[Rows, NDArray[np.float64], dict[int, int]]:
         """Drop what has no row; keep the last of duplicates."""
@@ -141,7 +164,7 @@ class Intake:
         if not keep.all():
             self._reject(target, "clock_skew", int((~keep).sum()))
             off = abs(float((source - wall)[~keep][0]))
-            target.last_reject = f"{target.job} of {target.node} sent samples {off:.0f} s off."
+            target.last_reject = f"{target.job} of {target.node} sent samples whose time is {off:.0f} s off."
         return rows[keep], values[keep], source[keep]
 
     def _measured(

@@ -148,7 +148,7 @@ def test_what_is_no_measurement_keeps_the_last_value(station: Station, value: st
     station.scrape(body)
     assert station.scrape(body.replace(b" 61.0\n", b" 61\n").replace(b" 61\n", f" {value}\n".encode(), 1)) == 7
     assert station.temp(0) == 61.0
-    assert station.target.rejects[reason] == 1
+    assert (station.target.counts + station.target.rejects)[reason] == 1
 
 
 def test_a_big_byte_counter_is_no_blank(station: Station) -> None:
@@ -170,6 +170,17 @@ def test_an_answer_without_a_sample_we_read_is_a_failure_with_a_sentence(station
         station.scrape(body)
         assert station.target.failures
         assert station.target.last_error.startswith("dcgm-exporter on n1 answered with no")
+
+
+def test_a_text_cut_in_the_middle_is_stated(station: Station) -> None:
+    assert station.scrape(dcgm("n1", {TEMP: 61})[:-4]) == 7
+    assert station.target.rejects["cut_line"] == 1
+    assert station.target.last_reject == "dcgm-exporter of n1 sent a text that ends in the middle of a line."
+
+
+def test_an_absurd_value_is_stated(station: Station) -> None:
+    station.scrape(dcgm("n1", {TEMP: 61}) + b'DCGM_FI_DEV_POWER_USAGE{UUID="GPU-n1-0"} 9e9\n')
+    assert station.target.last_reject == "dcgm-exporter of n1 sent values that the metric cannot have."
 
 
 def test_one_exporter_cannot_fill_the_memory(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
