@@ -134,18 +134,12 @@ def mark_gone(cluster_id: int, names: Sequence[str], now: datetime, epoch: int) 
 
 
 def _refresh_aliases(cluster_id: int, seen: Sequence[NodeSeen], result: SyncResult) -> None:
-    """Only of nodes that changed: what the API server says replaces what it said, imported names stay."""
-    touched = set(result.created) | set(result.changed)
-    wanted = {
-        (result.ids[item.name], kind, value)
-        for item in seen
-        if result.ids[item.name] in touched
-        for kind, value in facts.aliases_of(item)
-    }
+    """What the API server says replaces what it said; imported names stay."""
+    wanted = {(result.ids[item.name], kind, value) for item in seen for kind, value in facts.aliases_of(item)}
     if not wanted:
         result.renamed = bool(result.gone)
         return
-    rows = Alias.objects.filter(node_id__in=touched, kind__in=facts.NODE_ALIASES)
+    rows = Alias.objects.filter(node_id__in=list(result.ids.values()), kind__in=facts.NODE_ALIASES)
     present = {(n, k, v): pk for pk, n, k, v in rows.values_list("id", "node_id", "kind", "value")}
     stale = [pk for key, pk in present.items() if key not in wanted]
     new = [Alias(cluster_id=cluster_id, node_id=n, kind=k, value=v) for n, k, v in sorted(wanted - present.keys())]

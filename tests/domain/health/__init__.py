@@ -1,0 +1,1 @@
+"""Tests of fleet.health against a real PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Tests of fleet.inventory against a real PostgreSQL."""
