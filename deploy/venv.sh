@@ -18,7 +18,7 @@ create() {
         echo "  macOS: brew install python@3.11     then: make PYTHON=python3.11 demo" >&2
         exit 1
     fi
-    if have_uv && uv venv -q --allow-existing --python "$chosen" .venv; then return; fi
+    if have_uv && uv venv -q --allow-existing --python "$chosen" .venv; then refill; return; fi
     if ! "$chosen" -c 'import venv, ensurepip' >/dev/null 2>&1; then
         echo "$chosen has no venv module (ensurepip is missing). Install it:" >&2
         version=$("$chosen" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -26,6 +26,13 @@ create() {
         exit 1
     fi
     "$chosen" -m venv .venv
+    refill
+}
+
+# A .venv whose Python went away was filled for that one; make has already seen its stamps, so fill it again here.
+refill() {
+    if [ -e .venv/.installed ]; then install requirements.txt; fi
+    if [ -e .venv/.installed-dev ]; then install requirements-dev.txt; fi
 }
 
 install() {
