@@ -14,8 +14,10 @@ FORMATS = {"hm": "%H:%M", "hms": "%H:%M:%S", "full": "%Y-%m-%d %H:%M:%S", "day":
 
 
 def span(seconds: float) -> str:
-    """`24 s`, `21 min`, `2 h 4 min`, `2 d 3 h`; below 10 s with one decimal if it has any."""
+    """`24 s`, `21 min`, `2 h 4 min`, `2 d 3 h`; below 10 s with one decimal if it has any, below 0.1 s `12 ms`."""
     seconds = max(0.0, seconds)
+    if 0 < seconds < 0.1:
+        return _("%(n)s ms") % {"n": max(1, round(seconds * 1000))}
     if seconds < 10 and seconds != int(seconds):
         return _("%(n)s s") % {"n": f"{seconds:.1f}"}
     whole = int(seconds)

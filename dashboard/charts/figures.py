@@ -111,6 +111,11 @@ def figure(name: str, page: NodePage, peers: Band, since: datetime, until: datet
         "yaxis": {"nticks": 4, "fixedrange": True},
         "shapes": _marks(page, since),
     }
+    if drawn.empty:
+        note = {"text": _("no data in this range"), "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
+        layout["annotations"] = [{**note, "showarrow": False}]
+        layout["yaxis"]["range"] = [0, 1]
+        layout["yaxis"]["showticklabels"] = False
     return {"data": data, "layout": layout, "text": said(kind, drawn)}
 
 

@@ -88,7 +88,7 @@ def _block(page: NodePage) -> Clause:
 
 def _next(page: NodePage, now: datetime) -> SafeString:
     following = page.next
-    if following.until is None:
+    if following.until is None or following.until <= now:
         return format_html(_("<b>Next:</b> {text}."), text=following.text)
     return format_html(
         _("<b>Next:</b> {text}; asked again in {left}."), text=following.text, left=_left(following.until, now)
@@ -120,7 +120,7 @@ def _under_way(page: WorkflowPage) -> SafeString:
         return format_html(text, verb=verb, time=since, text=_bare(workflow.blocked_text) or _("the guard is asked"))
     doing = words.word(words.VERB_DOING, workflow.verb)
     text = workflow.blocked_text if workflow.state == "blocked" else (current.text if current else "")
-    if workflow.verb == "drain" and text.startswith(doing):
+    if text.startswith(doing):
         text = text[len(doing) :].lstrip(":, ")
     return format_html("<b>{}:</b> {}.", doing, _bare(text))
 
@@ -128,7 +128,7 @@ def _under_way(page: WorkflowPage) -> SafeString:
 def _after(page: WorkflowPage, now: datetime) -> SafeString:
     workflow, after = page.workflow, page.after
     following = after.label.lower() if after else _("the end")
-    if workflow.state == "blocked" and page.next_at is not None:
+    if workflow.state == "blocked" and page.next_at is not None and page.next_at > now:
         verb = words.word(words.VERBS, workflow.verb).lower()
         return format_html(_("<b>Next:</b> {verb} is asked again in {left}, then {after}."), verb=verb,
                            left=_left(page.next_at, now), after=following)  # fmt: skip

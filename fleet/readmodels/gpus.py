@@ -40,7 +40,7 @@ class Gpu:
     @property
     def said(self) -> str:
         """What is wrong with it in a few words."""
-        text = self.reason or self.title or _("gone")
+        text = (self.reason or self.title or _("gone")).rstrip(".").removeprefix(f"GPU {self.index} ")
         return text[:1].upper() + text[1:]
 
     @property
@@ -78,7 +78,9 @@ def _gpu(
         state, reason, since = mine.severity, mine.title, mine.opened_at
     values = {name: latest(rows, f"gpu_{name}", index) for name in ("temp", "power", "util", "clock")}
     silent = all(value is None for value in values.values())
-    gone = bool(part and part.gone_at) or (silent and state in ("unhealthy", "lost"))
+    bad = state in ("unhealthy", "lost")
+    before = bool(rows) and since is not None and rows[-1][0] < since
+    gone = bool(part and part.gone_at) or (bad and (silent or before))
     if not gone and state == "healthy" and (stale or (silent and verdict.verdict == "unknown")):
         state, reason, since = "unknown", verdict.reason, verdict.telemetry_at
     return Gpu(

@@ -95,7 +95,7 @@ class NodePage:
 
     @property
     def seen_gpus(self) -> int:
-        return sum(1 for gpu in self.gpus if gpu.measured)
+        return sum(1 for gpu in self.gpus if gpu.measured and not gpu.gone)
 
     @property
     def step_text(self) -> str:

@@ -152,7 +152,15 @@ def evidence_line(evidence: dict[str, Any]) -> str:
     for key in ("line", "log", "message", "text"):
         if evidence.get(key):
             return str(evidence[key])
-    return ", ".join(f"{key} {value}" for key, value in evidence.items() if value not in (None, "", [], {}))
+    return ", ".join(f"{key} {_short(value)}" for key, value in evidence.items() if value not in (None, "", [], {}))
+
+
+def _short(value: Any) -> str:
+    """A change [old, new] by its arrow; anything else as it is."""
+    if isinstance(value, list) and len(value) == 2:
+        old, new = value
+        return f"{old} → {new}" if old not in (None, "") else f"{new}"
+    return str(value)
 
 
 def _loads(text: str | None) -> dict[str, Any]:
@@ -231,9 +239,15 @@ def _tell_audit(row: tuple[Any, ...]) -> Event:
         )  # fmt: skip
     return Event(
         at=when, kind="audit", lead=words.actor(actor),
-        text=f"{words.word(words.AUDIT_ACTIONS, action)} ({object_label(thing)})",
+        text=_did(action, thing),
         detail=str(facts.get("reason") or facts.get("text") or evidence_line(facts)), by=_("audit"), ref=ref,
     )  # fmt: skip
+
+
+def _did(action: str, thing: str) -> str:
+    """The act, with its object unless that is the node itself."""
+    act = words.word(words.AUDIT_ACTIONS, action)
+    return act if thing.startswith("node:") else f"{act} ({object_label(thing)})"
 
 
 _TELL = {

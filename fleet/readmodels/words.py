@@ -114,6 +114,7 @@ ACTION_CLASSES: dict[str, Word] = {
     "contact_support": lazy("the vendor's support"),
 }
 AUDIT_ACTIONS: dict[str, Word] = {
+    "workflow.plan": lazy("planned it"),
     "workflow.approve": lazy("approved the plan"),
     "workflow.abort": lazy("aborted the workflow"),
     "workflow.retry": lazy("asked to retry now"),
@@ -143,10 +144,12 @@ def actor(name: str) -> str:
 
 
 def duration(value: timedelta | float | None) -> str:
-    """A length of time in at most two units; tenths below ten seconds."""
+    """A length of time in at most two units; tenths below ten seconds, thousandths below a tenth."""
     if value is None:
         return ""
     seconds = max(0.0, value.total_seconds() if isinstance(value, timedelta) else float(value))
+    if 0 < seconds < 0.1:
+        return _("%(n)d ms") % {"n": max(1, round(seconds * 1000))}
     if seconds < 9.95:
         return _("%(n)s s") % {"n": f"{seconds:.1f}".removesuffix(".0")}
     if seconds < 90:
