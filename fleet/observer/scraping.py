@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -78,7 +78,7 @@ class Scraper:
             self.round_done = True
 
     @contextlib.asynccontextmanager
-    async def _open(self):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    async def _open(self) -> AsyncIterator[None]:
         seconds = max(1.0, min(10.0, 0.8 * self.session.interval))
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(3.0, seconds))
         connector = aiohttp.TCPConnector(limit=AT_ONCE, limit_per_host=0, ttl_dns_cache=60)
