@@ -43,7 +43,9 @@ class Cluster(models.Model):
     observer_until = models.DateTimeField(null=True)
     epoch = models.BigIntegerField(default=0)
     checkpoint = models.JSONField(default=dict, blank=True)  # latches, baselines, damping of the rules
-    conditions = models.JSONField(default=list, blank=True)  # [{"code","text","since"}] stated problems of the connection
+    conditions = models.JSONField(
+        default=list, blank=True
+    )  # [{"code","text","since"}] stated problems of the connection
 
     def __str__(self) -> str:
         return self.name

@@ -53,5 +53,5 @@ def test_a_removed_cluster_may_come_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fields", [{"selector": "a in (b"}, {"label_keys": {"planet": "x"}}])
 def test_what_cannot_be_read_is_refused(tmp_path: Path, fields: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="not understood|no scope"):
+    with pytest.raises(ValueError, match=r"not understood|no scope"):
         register(tmp_path, **fields)

@@ -72,7 +72,13 @@ def test_a_thousand_nodes_cost_as_many_queries_as_one(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("selector", "managed"),
-    [("", False), ("*", True), ("role=gpu", False), ("topology.muster.dev/rack in (r01, r02)", True), ("!bad,x!=y", True)],
+    [
+        ("", False),
+        ("*", True),
+        ("role=gpu", False),
+        ("topology.muster.dev/rack in (r01, r02)", True),
+        ("!bad,x!=y", True),
+    ],
 )
 def test_the_managed_set_is_opted_in(cluster: Cluster, selector: str, managed: bool) -> None:
     cluster.selector = selector

@@ -7,15 +7,17 @@ database connection of its own. Refuses a name that is not registered.
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import orjson
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
+from django.db import OperationalError, connections
 
 from fleet import settings_env as env
 from fleet.inventory import selectors
+from fleet.inventory.models import Cluster
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.errors import PortError
 
@@ -35,10 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         own_connections()
-        try:
-            cluster = selectors.cluster_named(options["name"])
-        except selectors.UnknownCluster as error:
-            raise CommandError(str(error)) from error
+        cluster = self._cluster(options["name"], patient=not options["once"])
         from fleet.observer import once, process
 
         run_dir = settings.VAR / "run"
@@ -51,3 +50,18 @@ class Command(BaseCommand):
             return
         push = (env.text("MUSTER_PUSH_HOST", "127.0.0.1"), settings.PUSH_PORT)
         sys.exit(process.observe(cluster, SYSTEM_CLOCK, run_dir, settings.SCRAPE_INTERVAL, push))
+
+    def _cluster(self, name: str, patient: bool) -> Cluster:
+        """The registration; an observer that starts before its database waits for it."""
+        while True:
+            try:
+                return selectors.cluster_named(name)
+            except selectors.UnknownCluster as error:
+                raise CommandError(str(error)) from error
+            except OperationalError as error:
+                connections["default"].close()
+                said = str(error).strip().splitlines()[0]
+                if not patient:
+                    raise CommandError(f"The database does not answer: {said}") from error
+                self.stderr.write(f"waiting for the database: {said}")
+                time.sleep(1)

@@ -1,0 +1,1 @@
+"""Tests of fleet.observer against a real PostgreSQL."""

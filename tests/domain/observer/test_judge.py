@@ -1,0 +1,158 @@
+"""From a kernel line to a committed plan; nothing is lost to a database that is away or to a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from fleet.audit.models import AuditRow
+from fleet.health.models import Incident, RuleState, Signal
+from fleet.health.rules.types import Edge
+from fleet.inventory.models import Node
+from fleet.lifecycle.models import NodeLifecycle, Workflow
+from fleet.observer.judge import Judge
+from fleet.observer.session import Session, Stopping
+from fleet.telemetry.frame import Frame
+from fleet.telemetry.kernellog import KernelLine
+from tests.builders import TestClock
+
+pytestmark = pytest.mark.django_db
+NODE = "gpu-r01-01"
+
+
+def xid(clock: TestClock, code: int = 79, age: float = 0) -> tuple[str, KernelLine]:
+    text = f"NVRM: Xid (PCI:0000:1b:00): {code}, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+    return NODE, KernelLine(NODE, clock.now() - timedelta(seconds=age), text)
+
+
+def restarted(session: Session) -> Judge:
+    judge = Judge(session, Frame())
+    judge.start()
+    return judge
+
+
+def test_a_fatal_line_is_an_incident_and_a_plan_in_one_commit(judge: Judge, clock: TestClock) -> None:
+    judge.hear([xid(clock)])
+    assert not Incident.objects.exists()
+    assert judge.commit()
+    assert Incident.objects.get().cause == "xid-79"
+    assert Workflow.objects.get().playbook == "reboot"
+    assert RuleState.objects.get(node__name=NODE).state["findings"]
+    actions = set(AuditRow.objects.values_list("action", flat=True))
+    assert {"incident.open", "workflow.plan"} <= actions
+
+
+def test_a_line_from_before_the_connection_is_history(judge: Judge, session: Session, clock: TestClock) -> None:
+    judge.hear([xid(clock, age=7200)])
+    judge.commit()
+    assert not Incident.objects.exists()
+
+
+def test_a_line_from_before_the_last_remediation_is_history(judge: Judge, clock: TestClock) -> None:
+    NodeLifecycle.objects.filter(node__name=NODE).update(remediated_at=clock.now() - timedelta(seconds=10))
+    judge.read_facts()
+    judge.hear([xid(clock, age=20)])
+    judge.commit()
+    assert not Incident.objects.exists()
+
+
+def test_the_same_line_twice_is_one_incident(judge: Judge, clock: TestClock) -> None:
+    judge.hear([xid(clock), xid(clock)])
+    judge.commit()
+    assert Incident.objects.count() == 1
+
+
+def test_edges_stay_queued_while_the_database_is_away(
+    judge: Judge, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> list[int]:
+        raise OperationalError("server closed the connection unexpectedly")
+
+    judge.hear([xid(clock)])
+    with monkeypatch.context() as patch:
+        patch.setattr("fleet.observer.judge.health.apply_edges", away)
+        with pytest.raises(OperationalError):
+            judge.commit()
+    assert judge.waiting == 1
+    assert judge.commit() and Incident.objects.count() == 1
+
+
+def test_an_edge_that_no_table_takes_does_not_hold_up_the_others(
+    judge: Judge, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fleet.health import services as health
+
+    apply = health.apply_edges
+
+    def picky(cluster_id: int, edges: Sequence[Edge], *rest: Any) -> list[int]:
+        if any(edge.code == "48" for edge in edges):
+            raise ValueError("cannot be stored")
+        return apply(cluster_id, edges, *rest)
+
+    monkeypatch.setattr("fleet.observer.judge.health.apply_edges", picky)
+    judge.hear([xid(clock, 48), xid(clock, 79)])
+    judge.commit()
+    assert list(Incident.objects.values_list("cause", flat=True)) == ["xid-79"]
+    assert judge.waiting == 0
+
+
+def test_a_finding_that_was_not_committed_is_told_after_a_restart(
+    judge: Judge, session: Session, clock: TestClock
+) -> None:
+    judge.hear([xid(clock)])
+    judge.commit()
+    Signal.objects.all().delete()
+    Incident.objects.all().delete()
+    again = restarted(session)
+    again.commit()
+    assert Incident.objects.get().cause == "xid-79"
+
+
+def test_a_signal_that_the_state_lacks_is_remembered_and_cleared_by_a_boot(
+    judge: Judge, session: Session, clock: TestClock
+) -> None:
+    judge.hear([xid(clock)])
+    judge.commit()
+    RuleState.objects.all().delete()
+    again = restarted(session)
+    clock.tick(60)
+    Node.objects.filter(name=NODE).update(boot_id="boot-2", boot_since=clock.now())
+    again.cycle()
+    again.commit()
+    assert Signal.objects.get().cleared_at is not None
+
+
+def test_a_restart_tells_nothing_twice(judge: Judge, session: Session, clock: TestClock) -> None:
+    judge.hear([xid(clock)])
+    judge.commit()
+    again = restarted(session)
+    again.hear([xid(clock)])
+    again.commit()
+    assert Incident.objects.count() == Signal.objects.count() == 1
+
+
+def test_a_quiet_incident_waits_for_the_workflow_that_works_on_it(
+    judge: Judge, session: Session, clock: TestClock
+) -> None:
+    judge.hear([xid(clock)])
+    judge.commit()
+    clock.tick(30)
+    Node.objects.filter(name=NODE).update(boot_id="boot-2", boot_since=clock.now())
+    judge.cycle()
+    judge.commit()
+    assert judge.settle() == [] and Incident.objects.get().state == "open"
+    Workflow.objects.all().delete()
+    assert judge.settle() == [Incident.objects.get().pk]
+    assert Incident.objects.get().state == "resolved"
+
+
+def test_whoever_lost_the_lease_writes_nothing_and_ends(judge: Judge, session: Session, clock: TestClock) -> None:
+    session.epoch -= 1
+    judge.hear([xid(clock)])
+    with pytest.raises(Stopping):
+        session.once(judge.commit)
+    assert session.stopping() and not Incident.objects.exists()

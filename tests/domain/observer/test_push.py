@@ -1,0 +1,172 @@
+"""Pushed kernel lines over ASGI: who may, whose they are, and 2xx only after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+from django.db import OperationalError, connections
+
+from fleet.access.services import create_token
+from fleet.health.models import Incident
+from fleet.inventory.models import Alias, Node
+from fleet.observer.judge import Judge
+from fleet.observer.lane import Lane
+from fleet.observer.push import MAX_BODY, Push, Refusals
+from fleet.observer.session import Session
+from fleet.telemetry.models import Rejection
+from fleet.telemetry.services import count_rejections
+from tests.builders import T0, TestClock
+from tests.domain.observer.conftest import know
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def push(session: Session, judge: Judge) -> Iterator[Push]:
+    lane = Lane(session, judge, lambda: None)
+    thread = lane.start()
+    yield Push(session, lane, Refusals(), lambda: [{"targets": ["10.0.0.1:9400"], "labels": {}}])
+    session.end("The test is over.")
+    thread.join(3)
+    assert not thread.is_alive()
+
+
+def secret(cluster: str = "demo", node: str = "", scope: str = "push") -> str:
+    return create_token(name="t", scope=scope, now=T0, by="minseo", cluster=cluster, node=node)[1]
+
+
+def call(
+    push: Push, path: str, body: bytes = b"", token: str = "", method: str = "POST", **headers: str
+) -> tuple[int, Any]:
+    sent: list[dict[str, Any]] = []
+    given = {"authorization": f"Bearer {token}"} if token else {}
+    raw = [(k.replace("_", "-").encode(), v.encode()) for k, v in {**given, **headers}.items()]
+    scope = {"type": "http", "path": path, "method": method, "headers": raw}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(asyncio.wait_for(push(scope, receive, send), 10))
+    connections.close_all()
+    return sent[0]["status"], orjson.loads(sent[1]["body"])
+
+
+def record(host: str = "gpu-r01-01", clock: TestClock | None = None, code: int = 79) -> dict[str, Any]:
+    at = (clock.now() if clock else T0).timestamp()
+    return {"date": at, "host": host, "log": f"NVRM: Xid (PCI:0000:1b:00): {code}, pid=1, GPU has fallen off the bus."}
+
+
+def test_a_fatal_line_is_committed_when_it_is_answered(push: Push) -> None:
+    status, body = call(push, "/ingest/logs", orjson.dumps([record()]), secret())
+    assert (status, body["accepted"]) == (200, 1)
+    assert Incident.objects.get().node == Node.objects.get(name="gpu-r01-01")
+
+
+def test_gzip_is_unpacked(push: Push) -> None:
+    body = gzip.compress(orjson.dumps([record()]))
+    assert call(push, "/ingest/logs", body, secret(), content_encoding="gzip")[0] == 200
+    assert Incident.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("token", "status"),
+    [("", 401), ("mst_wrong", 401)],
+)
+def test_without_a_token_nothing_is_taken(push: Push, token: str, status: int) -> None:
+    got, body = call(push, "/ingest/logs", orjson.dumps([record()]), token)
+    assert got == status and body["error"].endswith(".")
+    assert not Incident.objects.exists()
+
+
+def test_a_token_of_another_cluster_or_scope_is_refused(push: Push) -> None:
+    body = orjson.dumps([record()])
+    assert call(push, "/ingest/logs", body, secret(cluster="west"))[0] == 403
+    assert call(push, "/ingest/logs", body, secret(scope="read"))[0] == 401
+
+
+def test_a_token_of_one_node_speaks_for_that_node_alone(push: Push) -> None:
+    token = secret(node="gpu-r01-02")
+    status, body = call(push, "/ingest/logs", orjson.dumps([record()]), token)
+    assert status == 403 and "gpu-r01-02" in body["error"]
+    assert not Incident.objects.exists()
+    status, body = call(push, "/ingest/logs", orjson.dumps([record(), record("gpu-r01-02")]), token)
+    assert (status, body["accepted"], body["rejected"]) == (200, 1, {"wrong_node": 1})
+
+
+def test_a_line_of_no_node_or_of_two_is_counted_and_booked_nowhere(push: Push, session: Session) -> None:
+    for node in Node.objects.all():
+        Alias.objects.create(cluster_id=node.cluster_id, node=node, kind="ip", value="10.0.0.9")
+    know(session)
+    status, body = call(push, "/ingest/logs", orjson.dumps([record("10.0.0.9"), record("nobody")]), secret())
+    assert (status, body["accepted"]) == (200, 0)
+    count_rejections(session.cluster_id, push.refusals.take(), T0)
+    found = dict(Rejection.objects.values_list("reason", "subject"))
+    assert found == {"ambiguous_node": "10.0.0.9", "unknown_node": "nobody"}
+    assert not Incident.objects.exists()
+
+
+def test_bad_bodies_are_refused_in_words(push: Push) -> None:
+    token = secret()
+    assert call(push, "/ingest/logs", b'[{"log": "cut', token)[0] == 400
+    assert call(push, "/ingest/logs", b"x" * (MAX_BODY + 1), token)[0] == 413
+    assert call(push, "/ingest/logs", gzip.compress(b"x" * (MAX_BODY + 1)), token, content_encoding="gzip")[0] == 413
+    assert call(push, "/ingest/logs", b"plain", token, content_encoding="gzip")[0] == 400
+
+
+def test_a_database_that_is_away_answers_503_and_loses_nothing(
+    push: Push, judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> bool:
+        raise OperationalError("gone")
+
+    token = secret()
+    with monkeypatch.context() as patch:
+        patch.setattr(judge, "commit", away)
+        assert call(push, "/ingest/logs", orjson.dumps([record()]), token)[0] == 503
+    assert judge.waiting == 1
+    assert call(push, "/ingest/logs", orjson.dumps([record()]), token)[0] == 200
+    assert Incident.objects.count() == 1
+
+
+def test_many_requests_at_once_share_commits(push: Push, session: Session) -> None:
+    token = secret()
+    bodies = [orjson.dumps([record("gpu-r01-01", code=48 + n)]) for n in range(20)]
+    answers: list[int] = []
+    threads = [
+        threading.Thread(target=lambda body=body: answers.append(call(push, "/ingest/logs", body, token)[0]))  # type: ignore[misc]
+        for body in bodies
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [200] * 20
+
+
+def test_other_paths_say_what_they_are(push: Push) -> None:
+    token = secret()
+    assert call(push, "/healthz", method="GET")[0] == 200
+    assert call(push, "/sd/targets", method="GET", token=token) == (200, [{"targets": ["10.0.0.1:9400"], "labels": {}}])
+    assert call(push, "/sd/targets", method="GET")[0] == 401
+    assert call(push, "/api/v1/write", token=token)[0] == 501
+    assert call(push, "/nothing", token=token)[0] == 404
+    assert call(push, "/ingest/logs", method="GET", token=token)[0] == 405
+
+
+def test_an_expired_token_is_unknown(push: Push, clock: TestClock) -> None:
+    token = create_token(
+        name="t", scope="push", now=T0, by="minseo", cluster="demo", expires_at=T0 + timedelta(seconds=5)
+    )[1]
+    assert call(push, "/ingest/logs", orjson.dumps([record()]), token)[0] == 200
+    clock.tick(30)
+    assert call(push, "/ingest/logs", orjson.dumps([record()]), token)[0] == 401
