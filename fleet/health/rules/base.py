@@ -41,6 +41,10 @@ class FrameRule:
         for node in nodes:
             self.findings.remember(node)
 
+    def remember_rows(self, rows: Indices) -> None:
+        if len(rows):
+            self.remember(self.frame.nodes[node] for node in np.unique(self.frame.r.node[rows]).tolist())
+
     def edge(
         self,
         view: ClusterView,
@@ -107,7 +111,7 @@ class LevelRule(FrameRule):
         bad = self.bad(view, rows, r.value[rows])
         now = (view.monotonic, view.now.timestamp())
         opens, clears = self.level.step(mono, mono, source, bad, quiet_nodes[r.node[rows]], now)
-        self.remember(self.name(place)[0] for place in self.level.changed.tolist())
+        self.remember_rows(rows[self.level.changed])
         edges: list[Edge] = []
         for place in opens.tolist():
             row = int(rows[place])

@@ -38,7 +38,7 @@ class PortDown(LevelRule):
         told = physical >= 0
         up[told] &= self.frame.r.value[physical[told]] == LINK_UP
         self._grow(len(rows))
-        self.remember(self.name(place)[0] for place in np.flatnonzero(up & ~self.was_up).tolist())
+        self.remember_rows(rows[up & ~self.was_up])
         self.was_up |= up
         return ~up & self.was_up
 
@@ -98,7 +98,7 @@ class PortFlap(FrameRule):
         self._grow(len(rows))
         self._turn(view.monotonic)
         grown = self.delta.step(f.r.value[rows], np.isfinite(f.r.mono[rows]))
-        self.remember(self.name(place)[0] for place in self.delta.changed.tolist())
+        self.remember_rows(rows[self.delta.changed])
         quiet = quiet_nodes[f.r.node[rows]]
         grown[quiet] = 0.0  # a link goes down with every boot of ours
         started = (grown > 0) & (self.drops.sum(axis=1) == 0)

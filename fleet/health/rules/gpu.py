@@ -100,7 +100,7 @@ class EccDbe(FrameRule):
         if not len(rows):
             return []
         grown = self.delta.step(self.frame.r.value[rows], np.isfinite(self.frame.r.mono[rows]))
-        self.remember(self.name(place)[0] for place in self.delta.changed.tolist())
+        self.remember_rows(rows[self.delta.changed])
         edges: list[Edge] = []
         for place in np.flatnonzero(grown >= max(self.rule.threshold, 1e-9)).tolist():
             row = int(rows[place])
