@@ -31,11 +31,15 @@ STATE_LETTERS = {
     "unmanaged": "Um",
     "retired": "Rt",
 }
+LETTERS = ("D", "U", "?", "L", *STATE_LETTERS.values())
 DEFS = (
     '<svg class="vh" aria-hidden="true" focusable="false"><defs>'
     '<path id="hx" d="M0-15.2 13.2-7.6V7.6L0 15.2-13.2 7.6V-7.6z"/>'
-    '<path id="hr" d="M0-18.5 16-9.25V9.25L0 18.5-16 9.25V-9.25z"/></defs></svg>'
+    '<path id="hr" d="M0-18.5 16-9.25V9.25L0 18.5-16 9.25V-9.25z"/>'
+    + "".join(f'<text id="l-{index}" class="lt">{letter}</text>' for index, letter in enumerate(LETTERS))
+    + "</defs></svg>"
 )
+LETTER_ID = {letter: f"l-{index}" for index, letter in enumerate(LETTERS)}
 Link = Callable[[NodeRow], str]
 
 
@@ -100,7 +104,7 @@ def _hex(
     why = row.blocked_text or ("" if row.plain else row.why)
     if why:
         told += f": {why}"
-    mark = f'<text class="lt" x="{x}" y="{y + 4:g}">{letter}</text>' if letter else ""
+    mark = f'<use href="#{LETTER_ID[letter]}" x="{x}" y="{y + 4:g}"/>' if letter else ""
     pip = f'<circle class="pip" cx="{x + 9}" cy="{y - 9:g}" r="3.2"/>' if row.held else ""
     return (
         f'<a class="n {kind}" href="{href}" aria-label="{escape(told)}" tabindex="{0 if first else -1}">'

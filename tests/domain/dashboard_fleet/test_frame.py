@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 import redis
 from django.test import Client, override_settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from dashboard import attempts
 from dashboard.csp import POLICY
@@ -57,7 +59,7 @@ def test_failed_log_ins_are_counted_even_while_redis_is_away(
     client: Client, person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person("viewer", name="alone")
-    away = redis.Redis(port=1, socket_connect_timeout=0.2)
+    away = redis.Redis(port=1, socket_connect_timeout=0.2, retry=Retry(NoBackoff(), 0))
     monkeypatch.setattr(attempts, "connection", lambda: away)
     for _ in range(attempts.LIMIT):
         client.post("/login/", {"username": "alone", "password": "wrong"})

@@ -21,7 +21,7 @@ function nearest(from, all, dx, dy) {
     const there = centre(cell), x = there.x - here.x, y = there.y - here.y;
     const along = x * dx + y * dy, far = Math.hypot(x, y);
     if (along <= 0 || along / far < COS) continue;
-    const cost = far + 2 * Math.abs(x * dy - y * dx);
+    const cost = far + Math.abs(x * dy - y * dx) / 2;
     if (cost < least) [best, least] = [cell, cost];
   }
   return best;

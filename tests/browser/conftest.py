@@ -1,0 +1,147 @@
+"""Chromium on the pages that the real web process serves.
+
+Decides that any console error, policy violation or request off this origin fails a test. Refuses to download a
+browser: where Chromium is missing these tests are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # the synchronous driver runs a loop of its own
+
+from django.test import Client, override_settings
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from fleet.access.models import Grant, User
+from tests.web import web_process
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+AXE = Path(__file__).parent / "vendor" / "axe" / "axe.min.js"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in Path(item.path).parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    if not CHROMIUM:
+        pytest.skip("Chromium is not installed: the browser tests were not run")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+def worker_redis_url() -> str:
+    """The Valkey database of this worker, as the fixture `redis_url` names it."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return os.environ["REDIS_URL"].rpartition("/")[0] + f"/{1 + worker % 3}"
+
+
+@dataclass
+class Site:
+    """The running web process and what the browser complained of."""
+
+    base: str
+    process: subprocess.Popen[bytes]
+    browser: Browser
+    complaints: list[str]
+    contexts: list[BrowserContext]
+
+    def page(self, user: User | None = None, scheme: str = "light", width: int = 1440, height: int = 900) -> Page:
+        """A fresh page, logged in as `user`."""
+        context = self.browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if scheme == "dark" else "light",
+            base_url=self.base,
+        )
+        self.contexts.append(context)
+        if user is not None:
+            client = Client()
+            client.force_login(user)
+            session = client.cookies["sessionid"].value
+            context.add_cookies([{"name": "sessionid", "value": session, "url": self.base}])
+        page = context.new_page()
+        page.on("console", lambda said: self._said(said.type, said.text))
+        page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
+        page.on("request", lambda request: self._asked(request.url))
+        return page
+
+    def _said(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.complaints.append(f"console {kind}: {text}")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.base, "data:", "blob:")):
+            self.complaints.append(f"request off this origin: {url}")
+
+
+@pytest.fixture(scope="session")
+def served(
+    chromium: Browser, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """One web process for all browser tests of a worker: to start one takes seconds."""
+    log = tmp_path_factory.mktemp("web") / "web.log"
+    with web_process(worker_redis_url(), log) as running:
+        yield running
+
+
+@pytest.fixture
+def site(chromium: Browser, served: tuple[str, subprocess.Popen[bytes]], transactional_db: None) -> Iterator[Site]:
+    """The pages on the test's database. At the end nothing may have been complained of."""
+    found = Site(*served, chromium, [], [])
+    yield found
+    for context in found.contexts:
+        context.close()
+    assert not found.complaints, found.complaints
+
+
+@pytest.fixture
+def somebody(transactional_db: None) -> Callable[[str], User]:
+    """`somebody("operator")`."""
+
+    def make(role: str) -> User:
+        with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.PBKDF2PasswordHasher"]):
+            user = User.objects.create_user(username=role, password="correct horse battery")  # the server's own hasher
+        Grant.objects.create(user=user, role=role)
+        return user
+
+    return make
+
+
+@pytest.fixture
+def accessible() -> Callable[[Page], None]:
+    """`accessible(page)` fails on what axe finds against WCAG 2.2 AA."""
+
+    def check(page: Page) -> None:
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        bad: list[dict[str, Any]] = page.evaluate(
+            """tags => axe.run(document, {runOnly: {type: 'tag', values: tags}}).then(r => r.violations)""", RULES
+        )
+        found = [(rule["id"], [(node["target"], node["failureSummary"]) for node in rule["nodes"][:3]]) for rule in bad]
+        assert not found, found
+
+    return check
