@@ -114,7 +114,8 @@ def workflow_said(page: WorkflowPage, now: datetime) -> SafeString:
 
 def _under_way(page: WorkflowPage) -> SafeString:
     workflow, current = page.workflow, page.current
-    if workflow.state == "blocked" and workflow.blocked_code in GUARD_CODES and workflow.blocked_since:
+    guarded = workflow.verb != "drain" or workflow.blocked_code in GUARD_CODES
+    if workflow.state == "blocked" and guarded and workflow.blocked_since:
         verb, since = words.word(words.VERBS, workflow.verb), tags.at(workflow.blocked_since, "hm")
         text = _("<b>{verb} blocked since {time}:</b> {text}.")
         return format_html(text, verb=verb, time=since, text=_bare(workflow.blocked_text) or _("the guard is asked"))

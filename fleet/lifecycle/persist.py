@@ -21,7 +21,7 @@ from fleet.lifecycle.fence import LEASE, Change, write
 from fleet.lifecycle.machine import NODE_EDGES, NodeState, WorkflowState
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Done, Ended, Failed, Outcome, Repair, Wait
-from fleet.lifecycle.playbooks import MAX_ATTEMPTS, REBOOT, retry_index
+from fleet.lifecycle.playbooks import MAX_ATTEMPTS, REBOOT, WAIT_REPAIR, retry_index
 from fleet.policy import services as claims
 from fleet.policy.rules import IN_FLIGHT
 from fleet.ports.clock import Clock
@@ -132,7 +132,10 @@ def _failed(workflow: Workflow, step: Step, came: Failed, now: datetime) -> int 
 
 
 def _repair(workflow: Workflow, step: Step, came: Repair, now: datetime) -> None:
-    _close_step(step, "failed" if workflow.verb != "wait_repair" else "running", came.text, now)
+    if workflow.verb == WAIT_REPAIR:  # this step lasts until the ticket is closed
+        Step.objects.filter(pk=step.pk).update(text=came.text[:500])
+    else:
+        _close_step(step, "failed", came.text, now)
     claims.release(workflow.pk, now, [IN_FLIGHT])
     title = workflow.incident.title if workflow.incident else came.text
     part = came.part or (workflow.incident.device if workflow.incident else "")

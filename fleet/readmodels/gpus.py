@@ -40,7 +40,7 @@ class Gpu:
     @property
     def said(self) -> str:
         """What is wrong with it in a few words."""
-        text = (self.reason or self.title or _("gone")).rstrip(".").removeprefix(f"GPU {self.index} ")
+        text = (self.reason or self.title or _("gone")).rstrip(".")
         return text[:1].upper() + text[1:]
 
     @property

@@ -13,6 +13,7 @@ import orjson
 
 from fleet.health.models import Incident, Signal
 from fleet.lifecycle.models import Workflow
+from fleet.readmodels.timeline import TITLE
 from fleet.tickets.models import Ticket
 
 Visible = frozenset[str] | None
@@ -53,7 +54,7 @@ def read_ticket(pk: int, visible: Visible) -> Ticket | None:
 def evidence_text(evidence: dict[str, Any]) -> str:
     """Evidence as text to paste: raw lines as they came, everything else as sorted `key: value`."""
     lines: list[str] = []
-    for key in sorted(evidence):
+    for key in sorted(evidence.keys() - {TITLE}):
         value = evidence[key]
         if isinstance(value, list):
             lines.append(f"{key}:")

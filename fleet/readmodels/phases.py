@@ -53,8 +53,8 @@ def phases(incident: Incident | None, workflow: Workflow | None, steps: Sequence
     found = [_phase("detect", _("Detect"), [(start, incident.detected_at)], start, total)]
     for verb in dict.fromkeys(step.verb for step in steps):
         tries = [step for step in steps if step.verb == verb]
-        spans = [(step.started_at, step.ended_at or end) for step in tries]
-        running = any(step.ended_at is None for step in tries) and (workflow is None or workflow.ended_at is None)
+        spans = [(step.started_at, over_at(step) or end) for step in tries]
+        running = any(over_at(step) is None for step in tries) and (workflow is None or workflow.ended_at is None)
         found.append(_phase(verb, words.word(words.VERBS, verb), spans, start, total, running))
     rest = total - sum(phase.seconds for phase in found)
     if workflow is not None and rest >= 1:
@@ -62,6 +62,11 @@ def phases(incident: Incident | None, workflow: Workflow | None, steps: Sequence
     if workflow is not None:
         found.append(Phase("total", _("Total"), total, running=workflow.ended_at is None, share=100))
     return found
+
+
+def over_at(step: Step) -> datetime | None:
+    """When a try was over. One that waits for people has its act behind it and still runs."""
+    return None if step.state == "running" else step.ended_at
 
 
 def _phase(

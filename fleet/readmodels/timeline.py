@@ -44,6 +44,7 @@ _GAP = timedelta(days=1)
 _COLUMNS = ("kind", "when", "rank", "ref", "a", "b", "c", "d")
 _TOLD = Q(object__startswith="incident:") | Q(object__startswith="ticket:") | Q(object__startswith="workflow:")
 BLOCKED = "workflow.blocked"
+TITLE = "said"  # the part of an evidence that holds its title's pieces, for translation
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,9 @@ def _steps(node: Node, group: str) -> list[QuerySet[Any]]:
     begun = mine.filter(Q(ended_at=None) | Q(ended_at__gt=F("started_at") + _SHORT))
     return [
         _rows(begun, "step", 3, when=F("started_at"), **fields),
-        _rows(mine.filter(ended_at__isnull=False), "step_end", 4, when=F("ended_at"), **fields),
+        _rows(
+            mine.filter(ended_at__isnull=False).exclude(state="running"), "step_end", 4, when=F("ended_at"), **fields
+        ),
     ]
 
 
@@ -152,7 +155,8 @@ def evidence_line(evidence: dict[str, Any]) -> str:
     for key in ("line", "log", "message", "text"):
         if evidence.get(key):
             return str(evidence[key])
-    return ", ".join(f"{key} {_short(value)}" for key, value in evidence.items() if value not in (None, "", [], {}))
+    told = ((key, value) for key, value in evidence.items() if key != TITLE and value not in (None, "", [], {}))
+    return ", ".join(f"{key} {_short(value)}" for key, value in told)
 
 
 def _short(value: Any) -> str:

@@ -7,7 +7,7 @@ the current one and until when. Refuses to say that a node is drained while its 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import OuterRef, Q
@@ -22,7 +22,7 @@ from fleet.lifecycle.playbooks import CLAIMS, MAX_ATTEMPTS, REBOOT
 from fleet.lifecycle.services import SKIPPABLE
 from fleet.readmodels import words
 from fleet.readmodels.packed import rebuilt, rows_of
-from fleet.readmodels.phases import Phase, phases
+from fleet.readmodels.phases import Phase, over_at, phases
 from fleet.tickets.models import Ticket
 
 RETRYABLE = ("running", "blocked")
@@ -64,7 +64,7 @@ class StepLine:
         """All its tries together."""
         if not self.tries:
             return None
-        return sum(((step.ended_at or now) - step.started_at).total_seconds() for step in self.tries)
+        return sum(((over_at(step) or now) - step.started_at).total_seconds() for step in self.tries)
 
 
 @dataclass(slots=True)
@@ -175,6 +175,8 @@ def memo_lines(memo: dict[str, Any]) -> list[tuple[str, str]]:
             continue
         if isinstance(value, bool):
             text = _("yes")
+        elif isinstance(value, float) and key.endswith(("_at", "_since")):
+            text = f"{datetime.fromtimestamp(value, UTC):%H:%M:%S} UTC"
         elif isinstance(value, list):
             text = ", ".join(str(item) for item in value[:20])
         elif isinstance(value, dict):
@@ -199,7 +201,7 @@ def output_of(steps: list[Step], intents: list[Intent]) -> list[OutputLine]:
     lines += [
         OutputLine(step.ended_at, step.index + 1, step.verb, f"{step.state}: {step.text}", step.state == "failed")
         for step in steps
-        if step.ended_at is not None
+        if step.ended_at is not None and step.state != "running"
     ]
     return sorted(lines, key=lambda line: line.at)
 
@@ -251,6 +253,8 @@ def blocker(page: WorkflowPage) -> str:
     code = page.workflow.blocked_code
     if code.startswith("cap_") or code in ("asking", "half_open"):
         return _("the guard")
+    if code.startswith("bmc"):
+        return _("the node's BMC")
     return {
         "pdb": _("a PodDisruptionBudget"),
         "stopped": _("the kill switch"),
@@ -258,6 +262,7 @@ def blocker(page: WorkflowPage) -> str:
         "hold_lost": _("whoever took the hold away"),
         "foreign_hold": _("another owner of a hold"),
         "no_data": _("missing telemetry"),
+        "ticket": _("people, until the ticket is closed"),
     }.get(code, _("another party"))
 
 

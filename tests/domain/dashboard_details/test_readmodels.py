@@ -8,7 +8,7 @@ from django.test import Client
 
 from fleet.inventory.models import Cluster
 from fleet.lifecycle.models import Step, Workflow
-from fleet.readmodels import measures, node_page, timeline, workflow_page
+from fleet.readmodels import incident_page, measures, node_page, timeline, workflow_page
 from fleet.readmodels.phases import phases
 from tests.builders import T0, TestClock, a_node, a_workflow, an_incident
 from tests.domain.dashboard_details.conftest import NOW, a_signal, a_story, audit_row, history
@@ -61,7 +61,7 @@ def test_phases_sum_up_with_what_was_waited(cluster: Cluster) -> None:
     spans = (("hold", 1, 2), ("drain", 2, 30), ("reboot", 50, 80), ("return", 99, 100))
     steps = [
         Step(workflow=workflow, index=n, attempt=1, verb=verb, started_at=T0 + timedelta(seconds=a),
-             ended_at=T0 + timedelta(seconds=b))
+             ended_at=T0 + timedelta(seconds=b), state="done")
         for n, (verb, a, b) in enumerate(spans)
     ]  # fmt: skip
     found = {phase.key: round(phase.seconds, 3) for phase in phases(incident, workflow, steps, NOW)}
@@ -126,3 +126,25 @@ def test_the_page_is_about_the_open_workflow(cluster: Cluster) -> None:
     page = node_page.read(node_page.find(node.name, None)[0], NOW)
     assert page.workflow == fresh and page.incident == fresh.incident
     assert Workflow.objects.count() == 2
+
+
+def test_a_repair_lasts_until_people_are_done(cluster: Cluster) -> None:
+    node = a_node(cluster)
+    incident = an_incident(node)
+    workflow = a_workflow(node, incident, state="repair", step=2)
+    wait = Step.objects.create(
+        workflow=workflow, index=2, attempt=1, verb="wait_repair", state="running", started_at=T0, ended_at=T0
+    )
+    assert {p.key: p.seconds for p in phases(incident, workflow, [wait], NOW)}["wait_repair"] == 20 * 60
+    assert [event.text for event in timeline.events(node, group="steps")] == []
+
+
+def test_what_a_step_remembers_is_readable() -> None:
+    memo = {"bmc_failing_since": 1795992770.6, "foreign": False, "pods": ["a/b", "c/d"], "empty": ""}
+    assert workflow_page.memo_lines(memo) == [("bmc failing since", "22:52:50 UTC"), ("pods", "a/b, c/d")]
+
+
+def test_evidence_leaves_out_the_pieces_of_its_title() -> None:
+    evidence = {"said": {"id": "GPU %(gpu)s", "args": {"gpu": "0"}}, "celsius": 88.0, "rack": ["", "r01"]}
+    assert timeline.evidence_line(evidence) == "celsius 88.0, rack r01"
+    assert incident_page.evidence_text(evidence) == "celsius: 88.0\nrack:\n  \n  r01"
