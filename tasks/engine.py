@@ -45,6 +45,7 @@ def sweep() -> None:
     """The slower safety net: caps asked anew, open incidents without a workflow planned, settled plans dropped."""
     close_old_connections()
     services.drop_settled_plans(SYSTEM_CLOCK.now())
+    services.settle_released(SYSTEM_CLOCK.now())
     for cluster in Cluster.objects.filter(removed_at=None):
         planner.replan(cluster.pk, SYSTEM_CLOCK, "muster:sweep")
         if cluster.mode != Mode.OBSERVE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import F
 
 from fleet.bus.outbox import send
@@ -21,6 +21,7 @@ from fleet.lifecycle.fence import LEASE, Stale
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Ended, Outcome, Repair
+from fleet.lifecycle.planner import effective_mode
 from fleet.lifecycle.playbooks import CLAIMS, RELEASE
 from fleet.lifecycle.steps import RUN
 from fleet.policy.models import Claim
@@ -103,10 +104,16 @@ def _guarded(
     except PortError as error:
         retry = getattr(error, "retry_after", None) or 3.0
         return Blocked(error.code, str(error), float(retry))
+    except (Stale, DatabaseError):
+        raise
+    except Exception as error:  # a bug must be seen on the page, not only in a log, and must not spin
+        log.exception("%s: %s failed", workflow.label, workflow.verb)
+        return Blocked("internal_error", f"{type(error).__name__}: {error}", 30)
 
 
 def _may_run(cluster: Cluster, workflow: Workflow) -> Outcome | None:
-    if cluster.mode == Mode.OBSERVE or cluster.removed_at:
+    pool = workflow.node.pool
+    if cluster.removed_at or effective_mode(cluster.mode, pool.mode if pool else None) == Mode.OBSERVE:
         return Blocked("mode", "The mode is observe: nothing is written. Holds: manage.py holds list.", 300)
     kind = CLAIMS.get(workflow.verb)
     if kind and workflow.verb != RELEASE:

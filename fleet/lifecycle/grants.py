@@ -41,7 +41,7 @@ def run(cluster_id: int, clock: Clock) -> int:
         now = clock.now()
         waiting = list(
             _asking(cluster_id)
-            .select_related("node")
+            .select_related("node__pool")
             .order_by("-step", "created_at", "pk")
             .select_for_update(of=("self",))
         )
@@ -87,6 +87,10 @@ def _closed(cluster: Cluster, now: datetime) -> Decision | None:
 
 def _decide(workflow: Workflow, fleet: policy.Fleet, caps: Sequence[CapRule], now: datetime) -> Decision:
     """A step that needs no claim was kept only by the mode or the kill switch, which are open again."""
+    if workflow.node.pool and workflow.node.pool.mode == Mode.OBSERVE:
+        return Decision(
+            "mode", f"The pool {workflow.node.pool.name} is in mode observe: nothing is written.", now + REASK
+        )
     if workflow.verb not in CLAIMS:
         return ALLOWED
     place = fleet.places.get(workflow.node_id)

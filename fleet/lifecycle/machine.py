@@ -159,3 +159,24 @@ def diagram() -> str:
     lines = ["stateDiagram-v2"]
     lines += [f"    {old.value} --> {new.value}: {text}" for (old, new), text in NODE_EDGES.items()]
     return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """The page of the docs: states with their sentences, and the diagram."""
+    states = "\n".join(f"| `{state.value}` | {text} |" for state, text in NODE_SENTENCES.items())
+    return f"""# The life of a node
+
+Made from `fleet/lifecycle/machine.py` by `python -m fleet.lifecycle.machine > docs/lifecycle.md`. The database refuses
+every edge that is not drawn here.
+
+| State | Meaning |
+|---|---|
+{states}
+
+```mermaid
+{diagram()}```
+"""
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -49,6 +49,20 @@ def ensure_rows(cluster_id: int, node_ids: Iterable[int], managed_ids: Iterable[
             )
 
 
+def settle_released(now: datetime) -> int:
+    """Nodes that people took back return to `in_service` once they are schedulable, unmarked and healthy."""
+    rows = NodeLifecycle.objects.filter(
+        state=NodeState.RELEASED,
+        node__unschedulable=False,
+        node__hold_value="",
+        node__gone_at=None,
+        node__verdict_row__verdict="healthy",
+    ).exclude(node__incidents__state="open")
+    return rows.update(
+        state=NodeState.IN_SERVICE, since=now, by="muster:sweep", reason="Schedulable and healthy again."
+    )
+
+
 def retire_nodes(cluster_id: int, node_ids: Iterable[int], now: datetime) -> None:
     """The nodes are gone: their workflows end cleanly, their claims are free, their rows say retired."""
     ids = list(node_ids)

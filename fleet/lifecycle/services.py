@@ -22,7 +22,7 @@ from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowSta
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
 from fleet.lifecycle.persist import NOT_BLOCKED
 from fleet.lifecycle.playbooks import DRAIN, REBOOT, RELEASE, SOAK, VALIDATE
-from fleet.lifecycle.rows import ensure_rows, retire_nodes
+from fleet.lifecycle.rows import ensure_rows, retire_nodes, settle_released
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.tickets import services as tickets
 from fleet.tickets.models import Ticket
@@ -256,5 +256,6 @@ __all__ = [
     "retire_nodes",
     "retry_now",
     "set_mode",
+    "settle_released",
     "skip_step",
 ]

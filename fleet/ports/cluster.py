@@ -197,7 +197,7 @@ class ClusterActor(Protocol):
         ...
 
     def evict(self, pod: PodSeen) -> None:
-        """policy/v1 eviction with the pod's UID as precondition. EvictionBlocked on 429; NotFound is success upstairs."""
+        """policy/v1 eviction with the pod's UID as precondition. EvictionBlocked on 429, NotFound if it is gone."""
         ...
 
     def create_job(self, request: JobRequest) -> None:

@@ -43,7 +43,7 @@ class NotFound(PermanentError):
 
 
 class IdentityMismatch(PermanentError):
-    """The thing that answered is not the thing that was pinned: a serial, UUID or name differs. No power call follows."""
+    """Who answered is not who was pinned: a serial, UUID or name differs. No power call follows."""
 
     code = "identity_mismatch"
 
@@ -81,6 +81,6 @@ class ResyncNeeded(TemporaryError):
 
 
 class UnknownOutcome(PortError):
-    """The call may or may not have taken effect (time-out, cut connection after sending). Observe before acting again."""
+    """The call may have taken effect (time-out, cut connection after sending). Observe before acting again."""
 
     code = "unknown_outcome"

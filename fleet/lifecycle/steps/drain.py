@@ -19,6 +19,7 @@ from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
 from fleet.lifecycle.steps import taken_back
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
+from fleet.policy import selectors as policy
 from fleet.ports.cluster import PodSeen
 from fleet.ports.errors import EvictionBlocked, NotFound, TemporaryError, UnknownOutcome
 
@@ -33,6 +34,9 @@ def run(ctx: Context) -> Outcome:
     pods = [pod for pod in ctx.ports.reader.pods_on(node.name) if _to_leave(pod)]
     if not pods:
         return _drained(ctx, "No work is left.")
+    switch = policy.stopped()
+    if switch is not None:
+        return Blocked("stopped", f"All new disruption was stopped by {switch.by}: {switch.reason}", 300)
     move(ctx, NodeState.DRAINING)
     standing = [pod for pod in pods if pod.deleting_since is None]
     if standing:

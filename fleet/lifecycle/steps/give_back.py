@@ -25,14 +25,15 @@ def run(ctx: Context) -> Outcome:
     return Ended("succeeded", "Returned to service.")
 
 
-def run_release(ctx: Context) -> Outcome:
+def run_release(ctx: Context, why: str = "") -> Outcome:
     """The end of a cancelled workflow: our hold goes, the node is left to the person who decided so."""
+    text = why or ctx.workflow.outcome or "Released."
     left = _leave(ctx)
     if left is not None:
         return left
     if ctx.lifecycle.state not in (NodeState.IN_SERVICE, NodeState.RELEASED, NodeState.RETIRED, NodeState.UNMANAGED):
-        move(ctx, NodeState.RELEASED, ctx.workflow.outcome or "Released.")
-    return Ended("cancelled", ctx.workflow.outcome or "Released.")
+        move(ctx, NodeState.RELEASED, text)
+    return Ended("cancelled", text)
 
 
 def _leave(ctx: Context) -> Outcome | None:

@@ -10,8 +10,8 @@ from fleet.health.models import Incident
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.grants import REASK
 from fleet.lifecycle.machine import OUT_STATES
-from fleet.lifecycle.outcomes import Blocked, Ended, Outcome
-from fleet.lifecycle.steps import taken_back
+from fleet.lifecycle.outcomes import Blocked, Outcome
+from fleet.lifecycle.steps import give_back, taken_back
 from fleet.policy import selectors as policy
 from fleet.policy.rules import IN_FLIGHT, decide
 from fleet.ports.cluster import NodeSeen
@@ -23,7 +23,7 @@ def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
     if gone is not None:
         return gone
     if ctx.incident is not None and not Incident.objects.filter(pk=ctx.incident.pk, state=Incident.OPEN).exists():
-        return Ended("cancelled", "The incident was closed meanwhile.")
+        return give_back.run_release(ctx, "The incident was closed meanwhile.")
     switch = policy.stopped()
     if switch is not None:
         return Blocked(

@@ -298,3 +298,31 @@ def test_no_message_can_advance_what_another_has_taken(build: Build) -> None:
     world.queue = [(workflow.pk, stale)] * 3
     world.deliver()
     assert Intent.objects.count() == before
+
+
+def test_a_bug_in_a_step_is_seen_on_the_page(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = build(NODE)
+    monkeypatch.setattr(world, "pods_on", lambda node: 1 / 0)
+    workflow = fault(world, NODE)
+    world.run(5)
+    assert again(workflow).blocked_code == "internal_error" and "ZeroDivisionError" in again(workflow).blocked_text
+
+
+def test_a_pool_in_observe_mode_is_not_touched_in_an_automate_cluster(build: Build) -> None:
+    world = build(NODE)
+    Node.objects.get(name=NODE).pool.__class__.objects.update(mode=Mode.OBSERVE)
+    assert fault(world, NODE).state == "planned"
+    world.run(10)
+    assert world.writes == []
+
+
+def test_an_incident_that_is_closed_meanwhile_gives_the_node_back_without_a_reset(build: Build) -> None:
+    world = with_pods(build(NODE), "w-0")
+    workflow = fault(world, NODE)
+    world.run(2)
+    Incident.objects.update(state="resolved")
+    assert world.run(30, lambda: again(workflow).state == "cancelled")
+    assert world.resets == [] and not world.nodes[NODE].unschedulable
+    Node.objects.update(hold_value="")
+    assert services.settle_released(world.clock.now()) == 1
+    assert state_of(NODE) == "in_service"
