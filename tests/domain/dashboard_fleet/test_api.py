@@ -29,7 +29,7 @@ def _watched(name: str = "demo") -> Cluster:
 
 def _token(scope: str = "read", cluster: str = "") -> dict[str, str]:
     _row, secret = create_token(name="t", scope=scope, now=SYSTEM_CLOCK.now(), by="test", cluster=cluster)
-    return {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
+    return {"authorization": f"Bearer {secret}"}
 
 
 def test_liveness_needs_nothing(client: Client) -> None:
@@ -66,7 +66,7 @@ def test_metrics_count_nodes_by_state_and_verdict(client: Client) -> None:
 def test_the_schema_is_open_and_the_rest_is_not(client: Client, person: Person) -> None:
     assert client.get("/api/v1/openapi.json").json()["info"]["title"] == "Muster"
     assert client.get("/api/v1/nodes").status_code == 401
-    assert client.get("/api/v1/nodes", **_token("push")).status_code == 401
+    assert client.get("/api/v1/nodes", headers=_token("push")).status_code == 401
     client.force_login(person(""))
     assert client.get("/api/v1/nodes").status_code == 403
 
@@ -75,7 +75,7 @@ def test_nodes_are_filtered_and_paged(viewer: Client) -> None:
     cluster = _watched()
     for number in range(5):
         a_node(cluster, f"gpu-{number}", verdict="unhealthy" if number % 2 else "healthy")
-    answer = viewer.get("/api/v1/nodes", {"verdict": "healthy", "limit": 1, "offset": 1}).json()
+    answer = viewer.get("/api/v1/nodes", {"verdict": "healthy", "limit": "1", "offset": "1"}).json()
     assert answer["count"] == 3
     assert [item["name"] for item in answer["items"]] == ["gpu-2"]
 
@@ -85,9 +85,9 @@ def test_a_token_of_one_cluster_sees_nothing_of_another(client: Client) -> None:
     far = a_node(_watched("busan-1"), "gpu-far")
     an_incident(far)
     token = _token(cluster="seoul-1")
-    assert [item["name"] for item in client.get("/api/v1/nodes", **token).json()["items"]] == ["gpu-near"]
-    assert client.get("/api/v1/nodes/gpu-far", **token).status_code == 404
-    assert client.get("/api/v1/incidents", **token).json()["count"] == 0
+    assert [item["name"] for item in client.get("/api/v1/nodes", headers=token).json()["items"]] == ["gpu-near"]
+    assert client.get("/api/v1/nodes/gpu-far", headers=token).status_code == 404
+    assert client.get("/api/v1/incidents", headers=token).json()["count"] == 0
 
 
 def test_a_name_in_two_clusters_asks_which(viewer: Client) -> None:

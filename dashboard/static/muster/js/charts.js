@@ -70,7 +70,9 @@ function prepared(figure, height) {
   };
   const axis = { gridcolor: "var(--c-grid)", linecolor: "var(--line-2)", zeroline: false, tickcolor: "var(--line-2)" };
   const layout = { ...base, ...figure.layout };
-  layout.xaxis = { ...axis, showgrid: false, ...figure.layout?.xaxis };
+  const cursor = { spikethickness: 1, spikedash: "solid", spikecolor: "var(--text-3)" };
+  const clock = figure.layout?.xaxis?.type === "date" ? { tickformat: "%H:%M", hoverformat: "%Y-%m-%d %H:%M:%S" } : {};
+  layout.xaxis = { ...axis, ...cursor, ...clock, showgrid: false, ...figure.layout?.xaxis };
   layout.yaxis = { ...axis, rangemode: "tozero", ...figure.layout?.yaxis };
   let data = figure.data || [];
   if (layout.xaxis.type === "date") {
