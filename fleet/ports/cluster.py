@@ -161,7 +161,7 @@ class ClusterReader(Protocol):
     """Reads with the reading credential. Never writes. Raises `fleet.ports.errors`."""
 
     def check(self) -> list[str]:
-        """Reach the server and prove each needed read right; returns sentences of what is missing, [] if all is well."""
+        """Reach the server and prove each needed read right; sentences of what is missing, [] if all is well."""
         ...
 
     def server_version(self) -> str: ...

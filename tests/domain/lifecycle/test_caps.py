@@ -14,7 +14,7 @@ RACK = [f"gpu-r01-{number:02d}" for number in range(1, 13)]
 
 
 def test_twelve_faults_in_one_rack_hold_all_and_never_reboot_three(build: Build) -> None:
-    world = build(*RACK, fleet=244)
+    world = build(*RACK)
     workflows = [fault(world, name) for name in RACK]
     world.run(3)
     assert all(world.nodes[name].unschedulable for name in RACK)

@@ -15,13 +15,14 @@ from fleet.health.models import NodeVerdict, Signal
 from fleet.inventory.models import Bmc, Cluster, Node
 from fleet.lifecycle import engine, grants
 from fleet.lifecycle.context import Ports, Timing
+from fleet.lifecycle.models import Workflow
 from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
 from fleet.ports.errors import Conflict, EvictionBlocked, IdentityMismatch, NotFound, UnknownOutcome
 from fleet.ports.power import BmcTarget, PowerSeen, PowerState, PowerVerb
 from tests.builders import TestClock
 
 TIMING = Timing(
-    soak=10, reboot_timeout=300, reboot_observe=60, drain_margin=20, validate_deadline=60, poll=1, bmc_patience=60
+    soak=10, reboot_timeout=300, reboot_observe=60, drain_margin=20, validate_deadline=60, poll=2, bmc_patience=60
 )
 BOOT_SECONDS = 20
 
@@ -68,6 +69,7 @@ class World:
         self.bmc: dict[str, str] = {}  # node -> lies | silent | no_answer | wrong_serial
         self.job_result = "succeeded"
         self.queue: list[tuple[int, int]] = []
+        self._seconds = 0
         self.crash: Callable[[str], None] = lambda place: None
         for node in Node.objects.filter(cluster=cluster):
             self.add(node)
@@ -134,7 +136,10 @@ class World:
         return until is None
 
     def work(self) -> None:
-        grants.run(self.cluster.pk, self.clock)
+        """What tick does each second, and sweep each tenth."""
+        self._seconds += 1
+        if self._seconds % 10 == 0 or Workflow.objects.filter(blocked_code=grants.ASKING).exists():
+            grants.run(self.cluster.pk, self.clock)
         engine.claim_due(self.clock)
         self.deliver()
 
