@@ -17,7 +17,9 @@ from fleet.policy.models import Claim, ScopeLock, Switch
 
 def lock_fleet() -> None:
     """Serialise grants. Every grant counts in the scope `fleet`, so its one row stands for all scopes of a grant."""
-    ScopeLock.objects.select_for_update().get(cluster_id=0, scope="fleet", key="")
+    where = {"cluster_id": 0, "scope": "fleet", "key": ""}
+    ScopeLock.objects.get_or_create(**where)
+    ScopeLock.objects.select_for_update().get(**where)
 
 
 def claim(rows: Iterable[Claim]) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from fleet.lifecycle.models import Intent, Workflow
 from fleet.lifecycle.steps import moves
 from fleet.policy.models import Cap
 from tests.builders import TestClock, a_bmc, a_cluster, a_node
-from tests.domain.lifecycle.conftest import again, fault
+from tests.domain.lifecycle.conftest import again, default_caps, fault
 from tests.domain.lifecycle.world import Crash, World, a_pod
 
 PLACES = (
@@ -117,6 +118,7 @@ def test_no_crash_loses_or_repeats_an_action(plan: dict[str, int], again_every: 
         cluster: Cluster = a_cluster()
         for name in NAMES:
             a_bmc(a_node(cluster, name))
+        default_caps.fill(apps, None)
         Cap.objects.exclude(scope="rack").delete()
         world = World(cluster, clock)
         world.crash = chaos
