@@ -6,6 +6,8 @@ that has just started knows nothing and should not say so of each node. Refuses 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fleet.inventory import clusters
 from fleet.observer.conditions import Conditions
 from fleet.observer.judge import Judge
@@ -18,7 +20,16 @@ SKEW_SECONDS = 300.0
 
 
 class Cycle:
-    def __init__(self, session: Session, frame: Frame, judge: Judge, scraper: Scraper, conditions: Conditions) -> None:
+    def __init__(
+        self,
+        session: Session,
+        frame: Frame,
+        judge: Judge,
+        scraper: Scraper,
+        conditions: Conditions,
+        hurry: Callable[[list[str]], None] = lambda nodes: None,
+    ) -> None:
+        self._hurry = hurry
         self._session, self._frame, self._judge = session, frame, judge
         self._scraper, self._conditions = scraper, conditions
         self.book = VerdictBook(session, frame)
@@ -33,11 +44,13 @@ class Cycle:
             if session.connected_at is None:
                 return
             verdicts = session.once(self._judge.cycle)
+            if self._judge.facts.unheard:
+                self._hurry(self._judge.facts.unheard)
             while session.once(self._judge.commit):
                 pass
             session.once(self._judge.settle)
             if self._may_tell():
-                self.book.update(verdicts, self._judge.facts.ids)
+                self.book.update(verdicts, self._judge.facts.of, self._judge.facts.ids)
             self._tell_conditions()
         except DATABASE_AWAY as error:
             session.complain(error)

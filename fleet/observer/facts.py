@@ -1,17 +1,20 @@
 """What the rules may know of nodes besides samples, read from our own rows.
 
-Decides that one query per cycle is enough, and that a node on which a disruptive verb is under way is quiet: what is
-absent there opens nothing. Refuses to ask the cluster: the writer has done that.
+Decides that one query per cycle is enough, and when a node is quiet, so that what is absent there opens nothing: while
+a disruptive verb is under way, and after it or after a boot until its exporters have answered again (what the frame
+holds of it is from before). Refuses to ask the cluster: the writer has done that.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from fleet.health.rules.types import NodeFacts
 from fleet.inventory.models import Node
 from fleet.lifecycle.machine import NodeState
+from fleet.telemetry.frame import STALE_INTERVALS, Frame
 
 _COLUMNS = (
     "id", "name", "ready", "ready_since", "ready_reason", "boot_id", "boot_since", "managed", "gpu_expected",
@@ -22,24 +25,50 @@ _COLUMNS = (
 class FactsReader:
     """Keeps the objects of nodes that did not change."""
 
-    def __init__(self) -> None:
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
         self._rows: dict[str, tuple[Any, ...]] = {}
         self.of: dict[str, NodeFacts] = {}
+        self.unheard: list[str] = []  # nodes whose exporters have yet to answer since a boot or a remediation
         self.ids: dict[str, int] = {}
 
-    def read(self, cluster_id: int, connected_at: datetime) -> dict[str, NodeFacts]:
+    def read(self, cluster_id: int, connected_at: datetime, now: datetime) -> dict[str, NodeFacts]:
         rows = Node.objects.filter(cluster_id=cluster_id, gone_at=None).values_list(*_COLUMNS)
         fresh: dict[str, tuple[Any, ...]] = {}
         facts: dict[str, NodeFacts] = {}
         ids: dict[str, int] = {}
+        unheard: list[str] = []
         for row in rows.iterator(chunk_size=5000):
             name = row[1]
             ids[name], fresh[name] = row[0], row
             known = self.of.get(name)
             same = known is not None and self._rows.get(name) == row and known.connected_at == connected_at
-            facts[name] = known if same and known is not None else _facts(row, connected_at)
-        self._rows, self.of, self.ids = fresh, facts, ids
+            made = known if same and known is not None else _facts(row, connected_at)
+            old_news = self._is_old_news(made, now)
+            if old_news:
+                unheard.append(name)
+            quiet = row[-1] == NodeState.REMEDIATING or old_news
+            facts[name] = made if made.in_remediation == quiet else replace(made, in_remediation=quiet)
+        self._rows, self.of, self.ids, self.unheard = fresh, facts, ids, unheard
         return facts
+
+    def _is_old_news(self, facts: NodeFacts, now: datetime) -> bool:
+        """An exporter of the node has not answered since the boot or remediation; after three intervals it is stale."""
+        since = since_when(facts)
+        if since is None:
+            return False
+        t, begun = self._frame.t, since.timestamp()
+        return any(
+            t.alive[target.index]
+            and t.wall[target.index] < begun
+            and now.timestamp() - begun <= STALE_INTERVALS * float(t.interval[target.index])
+            for target in self._frame.targets_of(facts.name)
+        )
+
+
+def since_when(facts: NodeFacts) -> datetime | None:
+    """The end of what happened to the node last: a boot or our remediation."""
+    return max((at for at in (facts.boot_at, facts.remediated_at) if at is not None), default=None)
 
 
 def _facts(row: tuple[Any, ...], connected_at: datetime) -> NodeFacts:

@@ -37,7 +37,7 @@ class Judge:
     def __init__(self, session: Session, frame: Frame) -> None:
         self.session, self.frame = session, frame
         self.engine = RuleEngine(frame)
-        self.facts = FactsReader()
+        self.facts = FactsReader(frame)
         self._queue: list[Edge] = []
         self._dirty: set[str] = set()
         self._queue_lock = threading.Lock()
@@ -52,8 +52,8 @@ class Judge:
         self.read_facts()
 
     def read_facts(self) -> dict[str, NodeFacts]:
-        connected_at = self.session.connected_at or self.session.clock.now()
-        return self.facts.read(self.session.cluster_id, connected_at)
+        now = self.session.clock.now()
+        return self.facts.read(self.session.cluster_id, self.session.connected_at or now, now)
 
     def hear(self, lines: Sequence[tuple[str, KernelLine]]) -> None:
         """Judge kernel lines of nodes already resolved. Nothing is written before `commit`."""

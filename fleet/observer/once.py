@@ -62,7 +62,7 @@ def _pass(session: Session) -> dict[str, Any]:
     intake = Intake(frame, resolve)
     scraper = Scraper(session, intake, world.exporters, lambda: world.exporters_version, lambda: True)
     cycle = Cycle(session, frame, judge, scraper, Conditions(list(session.cluster.conditions)))
-    writer = Writer(session, world, lambda: None, lambda: None)
+    writer = Writer(session, world, lambda: None, lambda nodes: None)
     session.connected_at = session.cluster.connected_at
     writer.load_names()
     judge.start()

@@ -71,9 +71,9 @@ class Observer:
             lambda: self.world.exporters_version,
             self.world.pods_synced.is_set,
         )
-        self.cycle = Cycle(session, self.frame, self.judge, self.scraper, self.conditions)
+        self.cycle = Cycle(session, self.frame, self.judge, self.scraper, self.conditions, self._hurry)
         self.cycle_loop = Loop(session, "cycle", self.cycle.turn, CYCLE_EVERY)
-        self.writer = Writer(session, self.world, self._aliases_changed, self.cycle_loop.wake.set)
+        self.writer = Writer(session, self.world, self._aliases_changed, self._rebooted)
         self.lane = Lane(session, self.judge, self.cycle_loop.wake.set)
         push = Push(session, self.lane, self.refusals, self.scraper.targets)
         listener = listen(push_host, push_port)
@@ -94,6 +94,13 @@ class Observer:
 
     def _aliases_changed(self) -> None:
         self.front.call(self.intake.aliases_changed)
+
+    def _hurry(self, nodes: list[str]) -> None:
+        self.front.call(lambda: self.scraper.hurry(nodes))
+
+    def _rebooted(self, nodes: list[str]) -> None:
+        self._hurry(nodes)
+        self.cycle_loop.wake.set()
 
     def start(self) -> None:
         session = self.session

@@ -2,7 +2,7 @@
 
 Decides when each exporter is asked and what its failure is called in words. All are asked at once after the start, so
 that a restart is blind for seconds only. Refuses bodies without end and an exporter that takes longer than most of its
-interval. All writes into the frame happen in this loop's thread.
+interval. All writes into the frame happen in this loop's thread, one text in a turn of the loop.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -26,6 +26,7 @@ AT_ONCE = 64
 FIRST_ROUND_SECONDS = 2.0
 MAX_BODY = 32 * 1024 * 1024
 TICK = 0.2
+EAGER_TRIES, EAGER_SECONDS = 20, 1.0
 
 
 class BadAnswer(Exception):
@@ -40,6 +41,7 @@ class _Due:
     offset: float
     busy: bool = False
     tried: bool = False
+    eager: int = 0  # how many more failures are followed up at once
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class Scraper:
     _version: int = -1
     _client: aiohttp.ClientSession | None = None
     _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)  # a pushed line waits for one text, not for sixty
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -125,9 +128,11 @@ class Scraper:
             async with self._gate:
                 began = clock.monotonic()
                 body = await self._get(where.url)
-            mono = clock.monotonic()
-            self.counts["samples"] += self.intake.scraped(target, body, mono, clock.now().timestamp(), mono - began)
-            self.counts["scraped"] += 1
+            mono, wall = clock.monotonic(), clock.now().timestamp()
+            async with self._reading:
+                self.counts["samples"] += self.intake.scraped(target, body, mono, wall, mono - began)
+                self.counts["scraped"] += 1
+                await asyncio.sleep(0)
         except TimeoutError:
             self.intake.failed(target, f"{where.job} on {where.node} did not answer in time.")
         except (aiohttp.ClientError, OSError, BadAnswer, ValueError) as error:
@@ -137,6 +142,11 @@ class Scraper:
             self.intake.failed(target, f"{where.job} on {where.node}: its answer could not be taken.")
         finally:
             due.busy, due.tried = False, True
+            if not target.failures:
+                due.eager = 0
+            elif due.eager:
+                due.eager -= 1
+                due.at = clock.monotonic() + EAGER_SECONDS
 
     async def _get(self, url: str) -> bytes:
         assert self._client is not None  # noqa: S101 - only called within _open
@@ -151,6 +161,13 @@ class Scraper:
                 if size > MAX_BODY:
                     raise BadAnswer(f"answered more than {MAX_BODY >> 20} MiB")
             return b"".join(parts)
+
+    def hurry(self, nodes: Iterable[str]) -> None:
+        """These nodes have just booted: somebody waits for a word of their exporters. In the loop's thread."""
+        wanted = set(nodes)
+        for due in self._due.values():
+            if due.exporter.node in wanted:
+                due.at, due.eager = self.session.clock.monotonic(), EAGER_TRIES
 
     def failing(self) -> list[Target]:
         """Exporters whose last answer was none."""

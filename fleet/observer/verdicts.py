@@ -17,8 +17,9 @@ import numpy as np
 
 from fleet.health import selectors
 from fleet.health import services as health
-from fleet.health.rules.types import Verdict
+from fleet.health.rules.types import NodeFacts, Verdict
 from fleet.health.services import VerdictRow
+from fleet.observer.facts import since_when
 from fleet.observer.session import Session
 from fleet.telemetry.frame import Frame
 
@@ -40,7 +41,9 @@ class VerdictBook:
                 row.node_id, row.verdict, row.reason, row.rule, row.since, row.devices, row.telemetry_at
             )
 
-    def update(self, verdicts: Mapping[str, Verdict], node_ids: Mapping[str, int]) -> int:
+    def update(
+        self, verdicts: Mapping[str, Verdict], facts: Mapping[str, NodeFacts], node_ids: Mapping[str, int]
+    ) -> int:
         """Write the rows that changed; how many."""
         heard = self._heard()
         changed: list[tuple[VerdictRow, bool]] = []
@@ -54,7 +57,7 @@ class VerdictBook:
                 new = replace(new, since=old.since)
             if old is None or _shape(old) != _shape(new):
                 changed.append((new, True))
-            elif _is_newer(new.telemetry_at, old.telemetry_at):
+            elif _is_newer(new.telemetry_at, old.telemetry_at, facts.get(name)):
                 changed.append((new, False))
         session = self._session
         for at in range(0, len(changed), BATCH):
@@ -93,5 +96,9 @@ def _shape(row: VerdictRow) -> tuple[Any, ...]:
     return row.verdict, row.rule, _NUMBERS.sub("#", row.reason[:300]), dict(row.devices)
 
 
-def _is_newer(new: datetime | None, old: datetime | None) -> bool:
-    return new is not None and (old is None or new - old >= TOLD_EVERY)
+def _is_newer(new: datetime | None, old: datetime | None, facts: NodeFacts | None) -> bool:
+    """Worth a write: much newer, or the first word since a boot or a remediation, for which a validation waits."""
+    if new is None or old is None:
+        return new is not None
+    since = since_when(facts) if facts else None
+    return new - old >= TOLD_EVERY or (since is not None and old <= since < new)

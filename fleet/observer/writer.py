@@ -31,7 +31,7 @@ class Writer:
     session: Session
     world: World
     aliases_changed: Callable[[], None]
-    rebooted: Callable[[], None]
+    rebooted: Callable[[list[str]], None]
     connected: bool = False
     written: int = 0
     _aliases_at: float = float("-inf")
@@ -76,7 +76,7 @@ class Writer:
         if result.renamed or result.created:
             self.load_names()
         if result.rebooted or result.back:
-            self.rebooted()
+            self.rebooted([self.session.names.get(pk, "") for pk in (*result.rebooted, *result.back)])
 
     def _store(
         self, batch: Sequence[NodeSeen], names: frozenset[str] | None, deleted: Sequence[str], now: datetime
