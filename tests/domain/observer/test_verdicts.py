@@ -37,7 +37,8 @@ def is_quiet(frame: Frame, session: Session) -> bool:
 def test_a_node_is_quiet_while_it_is_remediated(session: Session) -> None:
     frame = Frame()
     assert not is_quiet(frame, session)
-    NodeLifecycle.objects.filter(node__name=NODE).update(state="remediating")
+    for state in ("held", "remediating"):
+        NodeLifecycle.objects.filter(node__name=NODE).update(state=state)
     assert is_quiet(frame, session)
 
 
