@@ -10,6 +10,7 @@ import os
 import secrets
 import threading
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -158,6 +159,15 @@ def ports_of(cluster: Cluster) -> Ports:
             )
             _ports[key] = found
         return found
+
+
+@cache
+def warm_up() -> None:
+    """Load the vendors' libraries before the first fault: they cost seconds on a busy machine."""
+    from fleet.adapters.kubernetes import acting, reading
+    from fleet.adapters.redfish import driver
+
+    del acting, reading, driver
 
 
 def timing() -> Timing:

@@ -12,6 +12,7 @@ from celery import shared_task
 from django.db import close_old_connections
 
 from fleet import wiring
+from fleet.bus import pulse
 from fleet.bus.models import Outbox
 from fleet.inventory.models import Cluster, Mode
 from fleet.lifecycle import engine, grants, planner, services
@@ -38,6 +39,8 @@ def tick() -> None:
     asking = Workflow.objects.filter(state=WorkflowState.BLOCKED, blocked_code=grants.ASKING)
     for cluster_id in asking.values_list("cluster_id", flat=True).distinct():
         grants.run(cluster_id, SYSTEM_CLOCK)
+    wiring.warm_up()
+    pulse.beat()
 
 
 @shared_task(name="tasks.sweep")

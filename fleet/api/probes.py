@@ -1,7 +1,7 @@
 """Liveness, readiness and metrics.
 
-Decides what `ready` means: the database answers and is migrated, Redis answers, and an observer watches every cluster;
-what is missing is said in words. Refuses log-in: orchestrators and Prometheus have none.
+Decides what `ready` means: the database answers and is migrated, Redis answers, workers run the ticks, and an observer
+watches every cluster; what is missing is said in words. Refuses log-in: orchestrators and Prometheus have none.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from fleet.access.decorators import public
 from fleet.api.metrics import FleetCollector
+from fleet.bus import pulse
 from fleet.bus.outbox import connection as redis_connection
 from fleet.inventory.models import Cluster
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -71,6 +72,8 @@ def _observers() -> list[str]:
 def _redis() -> list[str]:
     try:
         redis_connection().ping()
+        if not pulse.is_felt():
+            return [f"No worker has run a tick for {pulse.SECONDS} s: nothing is acted upon. Do worker and beat run?"]
     except redis.RedisError as error:
         return [f"Redis does not answer: {error}"]
     return []

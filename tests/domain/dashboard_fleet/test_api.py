@@ -14,6 +14,7 @@ from redis.retry import Retry
 from fleet.access.models import User
 from fleet.access.services import create_token
 from fleet.api import probes
+from fleet.bus import pulse
 from fleet.inventory.models import Cluster
 from fleet.lifecycle.machine import WorkflowState
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -38,7 +39,11 @@ def test_liveness_needs_nothing(client: Client) -> None:
 
 def test_readiness_says_what_is_missing_in_words(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     _watched()
+    monkeypatch.setattr(pulse, "KEY", "muster:tick:test")
+    pulse.beat()
     assert client.get("/readyz").json() == {"ready": True, "missing": []}
+    monkeypatch.setattr(pulse, "KEY", "muster:tick:never")
+    assert "No worker has run a tick" in client.get("/readyz").json()["missing"][0]
     a_cluster("busan-1")
     monkeypatch.setattr(
         probes, "redis_connection", lambda: redis.Redis(port=1, socket_connect_timeout=0.2, retry=Retry(NoBackoff(), 0))
