@@ -63,10 +63,9 @@ def worker_redis_url() -> str:
 
 @dataclass
 class Site:
-    """The running web process and what the browser complained of."""
+    """The pages that run, and what the browser complained of."""
 
     base: str
-    process: subprocess.Popen[bytes]
     browser: Browser
     complaints: list[str]
     contexts: list[BrowserContext]
@@ -90,6 +89,12 @@ class Site:
         page.on("request", lambda request: self._asked(request.url))
         return page
 
+    def close(self) -> None:
+        """Fails if anything was complained of."""
+        for context in self.contexts:
+            context.close()
+        assert not self.complaints, self.complaints
+
     def _said(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):
             self.complaints.append(f"console {kind}: {text}")
@@ -112,11 +117,9 @@ def served(
 @pytest.fixture
 def site(chromium: Browser, served: tuple[str, subprocess.Popen[bytes]], transactional_db: None) -> Iterator[Site]:
     """The pages on the test's database. At the end nothing may have been complained of."""
-    found = Site(*served, chromium, [], [])
+    found = Site(served[0], chromium, [], [])
     yield found
-    for context in found.contexts:
-        context.close()
-    assert not found.complaints, found.complaints
+    found.close()
 
 
 @pytest.fixture
