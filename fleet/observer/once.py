@@ -29,8 +29,6 @@ from fleet.telemetry.frame import Frame
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.series import AMBIGUOUS, Ambiguous
 
-TTL = 60.0
-
 
 class Busy(Exception):
     """An observer holds the lease."""

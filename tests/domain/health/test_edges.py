@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,12 @@ def test_a_fault_opens_one_signal_and_one_incident(node: Node) -> None:
     ids = apply(node, an_edge())
     incident = Incident.objects.get()
     assert ids == [incident.pk]
-    assert (incident.cause, incident.device, incident.scope, incident.boot_id) == ("xid-79", "GPU-3", "device", node.boot_id)
+    assert (incident.cause, incident.device, incident.scope, incident.boot_id) == (
+        "xid-79",
+        "GPU-3",
+        "device",
+        node.boot_id,
+    )
     assert incident.title == "GPU 3 reported Xid 79"
     assert incident.detected_at - incident.first_bad_at == timedelta(seconds=1)
     assert Signal.objects.get().incident_id == incident.pk
@@ -97,7 +103,7 @@ def test_faults_of_two_gpus_or_of_another_hour_are_two_incidents(node: Node) -> 
 
 
 def test_a_server_that_hangs_is_one_incident_of_the_node(node: Node) -> None:
-    hung = {"cause": "mount-hung", "rule_id": "mount-hung", "code": ""}
+    hung: dict[str, Any] = {"cause": "mount-hung", "rule_id": "mount-hung", "code": ""}
     apply(node, an_edge(device="nfs:nfs-a", source="kernel_log", **hung))
     apply(node, an_edge(device="mount:/data", source="node_exporter", after=3, **hung))
     assert Incident.objects.count() == 1 and Signal.objects.count() == 2
@@ -140,7 +146,9 @@ def test_a_past_epoch_writes_nothing(node: Node) -> None:
 
 
 def test_verdicts_are_stored_in_bulk_and_told(node: Node) -> None:
-    row = VerdictRow(node.pk, "unhealthy", "GPU 3 fell off the bus.", "xid-log", T0, {"GPU-3": ["unhealthy", "", ""]}, T0)
+    row = VerdictRow(
+        node.pk, "unhealthy", "GPU 3 fell off the bus.", "xid-log", T0, {"GPU-3": ["unhealthy", "", ""]}, T0
+    )
     services.store_verdicts(node.cluster_id, [row], [node.pk], node.cluster.epoch, T0)
     assert NodeVerdict.objects.get().reason == "GPU 3 fell off the bus."
     assert Outbox.objects.filter(topic="node", node=node.name).count() == 1

@@ -143,7 +143,7 @@ def test_many_requests_at_once_share_commits(push: Push, session: Session) -> No
     bodies = [orjson.dumps([record("gpu-r01-01", code=48 + n)]) for n in range(20)]
     answers: list[int] = []
     threads = [
-        threading.Thread(target=lambda body=body: answers.append(call(push, "/ingest/logs", body, token)[0]))  # type: ignore[misc]
+        threading.Thread(target=lambda body=body: answers.append(call(push, "/ingest/logs", body, token)[0]))
         for body in bodies
     ]
     for thread in threads:
