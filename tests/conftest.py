@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
+
+BROWSER = Path(__file__).resolve().parent / "browser"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests last: Playwright leaves an event loop running in its process, in which `asyncio.run` then fails."""
+    items.sort(key=lambda item: item.path.is_relative_to(BROWSER))
 
 
 @pytest.fixture
