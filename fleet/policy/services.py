@@ -17,9 +17,8 @@ from fleet.policy.models import Claim, ScopeLock, Switch
 
 def lock_fleet() -> None:
     """Serialise grants. Every grant counts in the scope `fleet`, so its one row stands for all scopes of a grant."""
-    where = {"cluster_id": 0, "scope": "fleet", "key": ""}
-    ScopeLock.objects.get_or_create(**where)
-    ScopeLock.objects.select_for_update().get(**where)
+    row, _ = ScopeLock.objects.get_or_create(cluster_id=0, scope="fleet", key="")
+    ScopeLock.objects.select_for_update().get(pk=row.pk)
 
 
 def claim(rows: Iterable[Claim]) -> None:
