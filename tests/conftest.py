@@ -19,17 +19,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def broker() -> Iterator[redis.Redis]:
-    """The real Valkey, empty; each xdist worker has a database of its own."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
-    client = redis.Redis.from_url(os.environ["REDIS_URL"], db=1 + int(worker) % 3)
-    client.flushdb()
-    yield client
-    client.flushdb()
-    client.close()
+    """The real Valkey of this worker, empty."""
+    with redis.Redis.from_url(os.environ["REDIS_URL"]) as client:
+        client.flushall()
+        yield client
+        client.flushall()
 
 
 @pytest.fixture
 def redis_url(broker: redis.Redis) -> str:
-    """The address of that database."""
-    number = broker.connection_pool.connection_kwargs["db"]
-    return os.environ["REDIS_URL"].rpartition("/")[0] + f"/{number}"
+    """The address of that Valkey."""
+    return os.environ["REDIS_URL"]

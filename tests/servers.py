@@ -1,7 +1,7 @@
 """One real PostgreSQL and one real Valkey for a whole test run.
 
-Decides that the first process of the run starts them and that its children (pytest-xdist's workers) find them through
-the environment. Refuses to touch servers that the caller named himself, and to leave its own behind.
+Decides that the first process of the run starts them and that its workers find the database through the environment.
+Refuses to touch servers that the caller named himself, and to leave its own behind.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fleet.ops.embedded.postgres import Postgres
 from fleet.ops.embedded.valkey import Valkey
 from fleet.ops.processes import spawn, unprivileged_account
 
+OURS = "MUSTER_TEST_OURS"  # which of the variables below were set here, for the workers of this run
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
 
 
@@ -48,38 +49,49 @@ def _stop(process: subprocess.Popen[bytes], number: int) -> None:
         process.wait()
 
 
+def _own_folder() -> Path:
+    var = Path(tempfile.mkdtemp(prefix="muster-tests-"))
+    var.chmod(0o755)
+    (var / "run").mkdir()
+    atexit.register(shutil.rmtree, var, ignore_errors=True)
+    return var
+
+
+def _start_valkey(var: Path, base: Path | None) -> str:
+    """Again on another port when somebody took ours between looking and binding."""
+    for attempt in range(5):
+        valkey = Valkey(var, unprivileged_account(), print)
+        valkey.prepare(base)
+        try:
+            process = _start(valkey.command(), valkey, var, valkey.configuration())
+        except RuntimeError:
+            if attempt == 4:
+                raise
+            continue
+        atexit.register(_stop, process, signal.SIGTERM)
+        return valkey.url()
+    raise AssertionError
+
+
 def ensure() -> None:
-    """Set DATABASE_URL, REDIS_URL and MUSTER_VAR where they are not set, and start what they then need."""
-    if "MUSTER_VAR" not in os.environ:
-        var = Path(tempfile.mkdtemp(prefix="muster-tests-"))
-        var.chmod(0o755)
-        (var / "run").mkdir()
-        os.environ["MUSTER_VAR"] = str(var)
-        atexit.register(shutil.rmtree, var, ignore_errors=True)
-    var = Path(os.environ["MUSTER_VAR"])
-    account = unprivileged_account()
+    """Set DATABASE_URL, REDIS_URL and MUSTER_VAR where the caller did not, and start what they then need.
+
+    Workers of pytest-xdist share the PostgreSQL, where each has a database. Each has a Valkey and a folder of its own,
+    because channels are heard in every database of a Valkey.
+    """
+    ours = set(os.environ.get(OURS, "").split())
+    ours |= {name for name in ("DATABASE_URL", "REDIS_URL", "MUSTER_VAR") if not os.environ.get(name)}
     base = None
-    if not os.environ.get("DATABASE_URL"):
-        postgres = Postgres(var, account, print, **FAST)
+    if "MUSTER_VAR" in ours:
+        os.environ["MUSTER_VAR"] = str(_own_folder())
+    var = Path(os.environ["MUSTER_VAR"])
+    if "DATABASE_URL" in ours and OURS not in os.environ:
+        postgres = Postgres(var, unprivileged_account(), print, **FAST)
         postgres.prepare()
         base = postgres.base
         atexit.register(_stop, _start(postgres.command(), postgres, base), signal.SIGINT)
         postgres.ensure_database()
         os.environ["DATABASE_URL"] = postgres.url()
-    if not os.environ.get("REDIS_URL"):
-        os.environ["REDIS_URL"] = _start_valkey(Valkey(var, account, print), base, var)
-
-
-def _start_valkey(valkey: Valkey, base: Path | None, var: Path) -> str:
-    """Between finding a free port and binding it another run may take it: then find another."""
-    for last in (False, False, True):
-        valkey.prepare(base)
-        try:
-            process = _start(valkey.command(), valkey, var, valkey.configuration())
-        except RuntimeError:
-            if last:
-                raise
-            continue
-        atexit.register(_stop, process, signal.SIGTERM)
-        break
-    return valkey.url()
+    if "REDIS_URL" in ours:
+        os.environ["REDIS_URL"] = _start_valkey(var, base)
+    os.environ[OURS] = " ".join(sorted(ours))
