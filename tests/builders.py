@@ -42,7 +42,9 @@ class TestClock:
 
 
 def a_cluster(name: str = "demo", mode: str = Mode.AUTOMATE, **fields: Any) -> Cluster:
-    values = {"mode": mode, "mode_since": T0, "created_at": T0, "connected_at": T0 - timedelta(hours=1), **fields}
+    values = {"mode": mode, "mode_since": T0, "created_at": T0, "connected_at": T0 - timedelta(hours=1)}
+    watched = {"observer": "test", "observer_until": T0 + timedelta(days=1)}
+    values.update(watched | fields)
     return Cluster.objects.create(name=name, **values)
 
 

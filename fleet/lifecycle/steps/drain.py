@@ -79,7 +79,14 @@ def _intend(ctx: Context, pods: list[PodSeen]) -> None:
         bare = [pod.key for pod in pods if pod.kind == "bare"]
         local = [pod.key for pod in pods if pod.local_data]
         before = {"pods": fresh, "bare": bare, "local_data": local}
-        intent = intents.begin(ctx.workflow, ctx.step, "evict", f"{len(fresh)} pods", ctx.now, before=before)
+        intent = intents.begin(
+            ctx.workflow,
+            ctx.step,
+            "evict",
+            f"{len(fresh)} {'pod' if len(fresh) == 1 else 'pods'}",
+            ctx.now,
+            before=before,
+        )
         intents.resolve(intent, intents.DONE, "Evictions are idempotent by UID; see the step for each answer.", ctx.now)
 
 

@@ -12,6 +12,7 @@ from fleet.lifecycle.grants import REASK
 from fleet.lifecycle.machine import OUT_STATES
 from fleet.lifecycle.outcomes import Blocked, Outcome
 from fleet.lifecycle.steps import give_back, taken_back
+from fleet.lifecycle.watched import unwatched
 from fleet.policy import selectors as policy
 from fleet.policy.rules import IN_FLIGHT, decide
 from fleet.ports.cluster import NodeSeen
@@ -24,6 +25,9 @@ def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
         return gone
     if ctx.incident is not None and not Incident.objects.filter(pk=ctx.incident.pk, state=Incident.OPEN).exists():
         return give_back.run_release(ctx, "The incident was closed meanwhile.")
+    blind = unwatched(ctx.workflow.cluster_id, ctx.now)
+    if blind:
+        return Blocked("no_data", blind, 5)
     switch = policy.stopped()
     if switch is not None:
         return Blocked(

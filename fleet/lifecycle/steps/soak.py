@@ -13,6 +13,7 @@ from fleet.lifecycle.outcomes import Blocked, Done, Failed, Outcome, Wait
 from fleet.lifecycle.steps import taken_back
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
+from fleet.lifecycle.watched import unwatched
 
 
 def run(ctx: Context) -> Outcome:
@@ -20,6 +21,9 @@ def run(ctx: Context) -> Outcome:
     if gone is not None:
         return gone
     move(ctx, NodeState.SOAKING)
+    blind = unwatched(ctx.workflow.cluster_id, ctx.now)
+    if blind:
+        return Blocked("no_data", blind, 5)
     row = NodeVerdict.objects.get(node_id=ctx.workflow.node_id)
     if row.verdict in (Verdict.UNHEALTHY, Verdict.LOST):
         return Failed("soak_unhealthy", f"Unhealthy again while it was watched: {row.reason}")

@@ -19,6 +19,7 @@ from fleet.lifecycle.outcomes import Blocked, Done, Failed, Outcome, Wait
 from fleet.lifecycle.steps import taken_back
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
+from fleet.lifecycle.watched import unwatched
 from fleet.ports.cluster import JobRequest
 
 COMMAND = ("dcgmi", "diag", "-r", "1")
@@ -75,6 +76,9 @@ def _request(ctx: Context, name: str, namespace: str) -> JobRequest:
 
 def _signals(ctx: Context) -> Outcome | None:
     """What the observer says since the remediation; None when it agrees."""
+    blind = unwatched(ctx.workflow.cluster_id, ctx.now)
+    if blind:
+        return _or_fail(ctx, Blocked("no_data", blind, 5))
     since: datetime = ctx.lifecycle.remediated_at or ctx.step.started_at
     row = NodeVerdict.objects.get(node_id=ctx.workflow.node_id)
     if row.telemetry_at is None or row.telemetry_at <= since:

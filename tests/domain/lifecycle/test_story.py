@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -326,3 +327,17 @@ def test_an_incident_that_is_closed_meanwhile_gives_the_node_back_without_a_rese
     Node.objects.update(hold_value="")
     assert services.settle_released(world.clock.now()) == 1
     assert state_of(NODE) == "in_service"
+
+
+def test_nobody_watches_so_nothing_disruptive_begins_and_no_node_returns(build: Build) -> None:
+    world = build(NODE)
+    workflow = fault(world, NODE)
+    assert world.run(90, lambda: again(workflow).verb == "soak")
+    Cluster.objects.update(observer_until=world.clock.now() - timedelta(minutes=1))
+    world.run(60)
+    blocked = again(workflow)
+    assert (blocked.verb, blocked.blocked_code) == ("soak", "no_data") and "No observer" in blocked.blocked_text
+    other = build("gpu-r01-02", fleet=0)  # a second world on the same cluster
+    begun = fault(other, "gpu-r01-02")
+    other.run(30)
+    assert again(begun).blocked_code == "no_data" and other.resets == []
