@@ -21,6 +21,7 @@ from fleet.lifecycle.fence import LEASE
 from fleet.lifecycle.machine import OUT_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.playbooks import CLAIMS
+from fleet.lifecycle.watched import unwatched
 from fleet.policy import selectors as policy
 from fleet.policy import services as claims
 from fleet.policy.models import Claim
@@ -28,7 +29,7 @@ from fleet.policy.rules import ALLOWED, IN_FLIGHT, TAKE_OUT, CapRule, Decision, 
 from fleet.ports.clock import Clock
 
 ASKING = "asking"  # blocked_code of a workflow that has not been answered yet
-GUARD_CODES = (ASKING, "cap_hold", "cap_take_out", "cap_in_flight", "stopped", "mode", "unmanaged")
+GUARD_CODES = (ASKING, "cap_hold", "cap_take_out", "cap_in_flight", "stopped", "mode", "unmanaged", "unwatched")
 REASK = timedelta(minutes=5)
 
 
@@ -82,7 +83,8 @@ def _closed(cluster: Cluster, now: datetime) -> Decision | None:
         return Decision("stopped", f"All new disruption was stopped by {switch.by}: {switch.reason}", now + REASK)
     if cluster.mode == Mode.OBSERVE or cluster.removed_at:
         return Decision("mode", "The mode is observe: nothing is written.", now + REASK)
-    return None
+    blind = unwatched(cluster.pk, now)
+    return Decision("unwatched", blind, now + timedelta(seconds=15)) if blind else None
 
 
 def _decide(workflow: Workflow, fleet: policy.Fleet, caps: Sequence[CapRule], now: datetime) -> Decision:

@@ -340,4 +340,4 @@ def test_nobody_watches_so_nothing_disruptive_begins_and_no_node_returns(build: 
     other = build("gpu-r01-02", fleet=0)  # a second world on the same cluster
     begun = fault(other, "gpu-r01-02")
     other.run(30)
-    assert again(begun).blocked_code == "no_data" and other.resets == []
+    assert again(begun).blocked_code == "unwatched" and other.writes == []
