@@ -161,6 +161,8 @@ CELERY_BROKER_URL = REDIS_URL
 # What Muster itself reads. Seconds unless the name says otherwise.
 INSTALLATION_ID_FILE = Path(os.environ.get("MUSTER_INSTALLATION_ID_FILE") or VAR / "installation_id")
 PUSH_PORT = env.whole("MUSTER_PUSH_PORT", 9470, 1)
+METRICS_TIMEOUT = env.number("MUSTER_METRICS_TIMEOUT", 10, 0.5)
+METRICS_AT_ONCE = env.whole("MUSTER_METRICS_AT_ONCE", 4, 1)
 SCRAPE_INTERVAL = env.number("MUSTER_SCRAPE_INTERVAL", 15, 1)
 SOAK_SECONDS = env.number("MUSTER_SOAK_SECONDS", 600, 0)
 REBOOT_TIMEOUT = env.number("MUSTER_REBOOT_TIMEOUT", 1800, 10)

@@ -6,6 +6,7 @@ lazily: `kubernetes` alone costs half a second. Refuses to log or keep a credent
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 import threading
@@ -21,10 +22,12 @@ from fleet.inventory.models import Bmc, Cluster
 from fleet.lifecycle.context import Ports, Timing
 from fleet.ports.cluster import ClusterActor, ClusterReader
 from fleet.ports.errors import PermanentError
+from fleet.ports.metrics import MetricsReader
 from fleet.ports.power import BmcTarget, PowerPort
 
 LEASE_SECONDS, LEASE_RENEW = 60, 10.0
 _ports: dict[tuple[Any, ...], Ports] = {}
+_metrics: dict[tuple[str, ...], MetricsReader] = {}
 _lock = threading.Lock()
 
 
@@ -97,19 +100,78 @@ def bmc_target(row: Bmc) -> BmcTarget:
     )
 
 
-def _credential(reference: str) -> tuple[str, str]:
+def _secret(reference: str) -> str:
+    """What lies at `env:NAME` or `file:PATH`; empty when nothing does."""
     kind, _, place = reference.partition(":")
     try:
-        raw = (
-            os.environ[place]
-            if kind == "env"
-            else Path(place).read_text(encoding="utf-8").strip()
-            if kind == "file"
-            else ""
+        if kind == "env":
+            return os.environ[place].strip()
+        return Path(place).read_text(encoding="utf-8").strip() if kind == "file" else ""
+    except (KeyError, OSError, UnicodeDecodeError):
+        return ""
+
+
+def metrics(cluster: Cluster) -> MetricsReader | None:
+    """The cluster's metrics API, cached per configuration; None where it has none."""
+    if not cluster.prometheus_url:
+        return None
+    key = (
+        cluster.prometheus_url,
+        cluster.prometheus_credential,
+        cluster.prometheus_tenant,
+        cluster.prometheus_ca,
+    )
+    with _lock:
+        if key not in _metrics:
+            _metrics[key] = _metrics_reader(*key)
+        return _metrics[key]
+
+
+def _metrics_reader(url: str, credential: str, tenant: str, ca: str) -> MetricsReader:
+    from fleet.adapters import prometheus
+
+    name, equals, value = tenant.partition("=")
+    headers = {name: value} if equals else {"X-Scope-OrgID": tenant} if tenant else {}
+    return prometheus.reader(
+        prometheus.Connection(
+            url=url,
+            authorization=lambda: _authorization(credential),
+            headers=headers,
+            verify=ca != "insecure" and (ca or True),
+            timeout=settings.METRICS_TIMEOUT,
+            at_once=settings.METRICS_AT_ONCE,
         )
-    except (KeyError, OSError):
-        raw = ""
-    user, colon, password = raw.partition(":")
+    )
+
+
+def _authorization(reference: str) -> str:
+    """The header for a reference: `user:password` is basic, anything else a bearer token. Read anew each time."""
+    if not reference:
+        return ""
+    secret = _secret(reference)
+    if not secret or not secret.isprintable():
+        raise PermanentError(f"The metrics credential {reference} cannot be read.", code="metrics_credential")
+    if secret.startswith("Bearer "):
+        return secret
+    if ":" in secret:
+        return "Basic " + base64.b64encode(secret.encode()).decode()
+    return f"Bearer {secret}"
+
+
+def metrics_missing(cluster: Cluster) -> list[str]:
+    """What a look at the metrics API shows to be missing, in words. PortError when it cannot be asked at all."""
+    found = metrics(cluster)
+    if found is None:
+        return []
+    match = f"{{{cluster.prometheus_match}}}" if cluster.prometheus_match else ""
+    answer = found.instant(f"count(node_time_seconds{match}) or vector(0)")
+    if answer.values.any():
+        return []
+    return ["The metrics API has no series of node_exporter: is its address right, and --prometheus-match?"]
+
+
+def _credential(reference: str) -> tuple[str, str]:
+    user, colon, password = _secret(reference).partition(":")
     if not colon:
         raise PermanentError(
             f"The BMC credential {reference or '(none)'} cannot be read as user:password.", code="bmc_credential"

@@ -15,7 +15,7 @@ from typing import Any
 from django.db import transaction
 
 from fleet.audit import services as audit
-from fleet.inventory import lease
+from fleet.inventory import lease, metrics
 from fleet.inventory.models import Cluster
 from fleet.inventory.topology import DEFAULT_KEYS, EVERY_NODE, parse_selector
 
@@ -31,6 +31,12 @@ class Registration:
     in_cluster: bool | None = None
     slurm_url: str | None = None
     prometheus_url: str | None = None
+    prometheus_credential: str | None = None
+    prometheus_tenant: str | None = None
+    prometheus_ca: str | None = None
+    prometheus_match: str | None = None
+    metrics_source: str | None = None
+    grafana_url: str | None = None
     selector: str | None = None
     label_keys: Mapping[str, str] | None = field(default=None)
 
@@ -42,6 +48,7 @@ class Registration:
         if unknown := set(given.get("label_keys", {})) - set(DEFAULT_KEYS):
             raise ValueError(f"There is no scope {', '.join(sorted(unknown))}; known: {', '.join(DEFAULT_KEYS)}.")
         parse_selector(given.get("selector", ""))
+        metrics.check(given)
         return given
 
 

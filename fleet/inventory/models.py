@@ -17,6 +17,14 @@ class PoolKind(models.TextChoices):
     SPOT = "spot", "Spot"
 
 
+class MetricsSource(models.TextChoices):
+    """AUTO: exporters are scraped where pods announce them, else the metrics API is asked."""
+
+    AUTO = "auto", "Automatic"
+    SCRAPE = "scrape", "Scrape"
+    QUERY = "query", "Query"
+
+
 class Cluster(models.Model):
     """A scheduler's domain. Credentials are references (paths), never contents.
 
@@ -34,6 +42,12 @@ class Cluster(models.Model):
     in_cluster = models.BooleanField(default=False)
     slurm_url = models.CharField(max_length=1024, default="", blank=True)
     prometheus_url = models.CharField(max_length=1024, default="", blank=True)
+    prometheus_credential = models.CharField(max_length=300, default="", blank=True)  # env:NAME or file:PATH
+    prometheus_tenant = models.CharField(max_length=200, default="", blank=True)  # X-Scope-OrgID, or "Header=value"
+    prometheus_ca = models.CharField(max_length=500, default="", blank=True)  # "" system CAs, "insecure", or a path
+    prometheus_match = models.CharField(max_length=300, default="", blank=True)  # matchers, e.g. cluster="east"
+    metrics_source = models.CharField(max_length=8, choices=MetricsSource.choices, default=MetricsSource.AUTO)
+    grafana_url = models.CharField(max_length=1024, default="", blank=True)  # {node} {cluster} {from} {to}
     selector = models.CharField(max_length=512, default="", blank=True)  # label selector of the managed set
     label_keys = models.JSONField(default=dict, blank=True)  # {"rack": "topology.muster.dev/rack", ...}
     created_at = models.DateTimeField()

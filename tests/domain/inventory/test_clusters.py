@@ -55,3 +55,34 @@ def test_a_removed_cluster_may_come_back(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_refused(tmp_path: Path, fields: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"not understood|no scope"):
         register(tmp_path, **fields)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("prometheus_url", "ftp://x", "must begin with http"),
+        ("prometheus_url", "https://me:secret@prometheus", "carries a credential"),
+        ("prometheus_credential", "hunter2", "env:NAME or file:PATH"),
+        ("prometheus_tenant", "two words", "one word"),
+        ("prometheus_match", 'cluster="east"} or up{x="', "Matchers look like"),
+        ("grafana_url", "https://grafana/d/x?var-host={host}", "has no place {host}"),
+    ],
+)
+def test_a_metrics_api_that_cannot_be_meant_is_refused(tmp_path: Path, field: str, value: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        register(tmp_path, **{field: value})
+    assert "secret" not in str(caught.value)
+
+
+def test_a_metrics_api_is_registered_by_reference(tmp_path: Path) -> None:
+    register(
+        tmp_path,
+        prometheus_url="https://mimir.example/prometheus",
+        prometheus_credential="env:EAST_METRICS",
+        prometheus_tenant="gpu",
+        prometheus_match='cluster="east", env=~"prod|stage"',
+        metrics_source="query",
+        grafana_url="https://grafana.example/d/node?var-node={node}&from={from}&to={to}",
+    )
+    cluster = Cluster.objects.get()
+    assert (cluster.metrics_source, cluster.prometheus_credential) == ("query", "env:EAST_METRICS")

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from fleet.inventory import clusters, selectors
-from fleet.inventory.models import Cluster, Mode, Node
+from fleet.inventory.models import Cluster, MetricsSource, Mode, Node
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.errors import PortError
 
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         add.add_argument("--act-kubeconfig", help="credential that acts; without it nothing is ever written")
         add.add_argument("--in-cluster", action="store_true", default=None, help="use this pod's service account")
         add.add_argument("--slurm", dest="slurm_url", help="address of slurmrestd")
-        add.add_argument("--prometheus", dest="prometheus_url", help="address of a Prometheus API")
+        _add_metrics(add)
         add.add_argument("--selector", help="label selector of the nodes that may be touched; '*' is all of them")
         add.add_argument(
             "--label", action="append", metavar="SCOPE=KEY", help="label key of a scope, e.g. rack=example.com/rack"
@@ -82,10 +82,14 @@ class Command(BaseCommand):
         missing: list[str] = []
         if not cluster.selector:
             missing.append("No node is managed yet: opt nodes in with --selector (or '*').")
-        if not cluster.kubeconfig and not cluster.in_cluster:
-            return [*missing, "No kubeconfig: nothing is watched."]
         from fleet import wiring
 
+        try:
+            missing += wiring.metrics_missing(cluster)
+        except PortError as error:
+            missing.append(str(error))
+        if not cluster.kubeconfig and not cluster.in_cluster:
+            return [*missing, "No kubeconfig: nothing is watched."]
         try:
             missing += wiring.reader(cluster).check()
         except PortError as error:
@@ -125,6 +129,20 @@ class Command(BaseCommand):
         self.stdout.write(f"Cluster {cluster.name} is removed.")
         if holds:
             self.stdout.write(f"  ! {holds} nodes still carry a hold of ours: see `manage.py holds list`.")
+
+
+def _add_metrics(add: CommandParser) -> None:
+    add.add_argument("--prometheus", dest="prometheus_url", help="address of a Prometheus API")
+    add.add_argument(
+        "--prometheus-credential", metavar="REF", help="env:NAME or file:PATH, holding user:password or a token"
+    )
+    add.add_argument("--prometheus-tenant", metavar="T", help="tenant, sent as X-Scope-OrgID; or HEADER=VALUE")
+    add.add_argument("--prometheus-ca", metavar="FILE", help="CA bundle of the API, or 'insecure'")
+    add.add_argument("--prometheus-match", metavar="M", help='matchers of this cluster\'s series, e.g. cluster="east"')
+    add.add_argument("--metrics-source", choices=MetricsSource.values, help="auto (default), scrape or query")
+    add.add_argument(
+        "--grafana", dest="grafana_url", metavar="URL", help="dashboard; {node} {cluster} {from} {to} are filled in"
+    )
 
 
 def _readable(path: Path) -> None:

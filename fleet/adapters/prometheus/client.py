@@ -1,0 +1,147 @@
+"""MetricsReader over the HTTP query API.
+
+Decides how a query travels: by POST, so that its length does not matter, with one deadline for connecting, waiting and
+reading, and never more than `at_once` side by side, whoever asks. Refuses redirects (a credential would follow them),
+retries (the next cycle is one) and answers without end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import TypeVar
+from urllib.parse import urlencode
+
+import urllib3
+
+from fleet.adapters.prometheus import Connection, decode
+from fleet.adapters.prometheus.errors import bad_answer, document_of, refused, too_large
+from fleet.ports.errors import PermanentError, PortError, TemporaryError
+from fleet.ports.metrics import Curves, Vector
+
+CHUNK = 1 << 18
+CONNECT_SECONDS = 3.0
+Answer = TypeVar("Answer")
+
+
+class PrometheusReader:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._base = connection.url.rstrip("/").removesuffix("/api/v1")
+        self._gate = threading.BoundedSemaphore(connection.at_once)
+        seconds = min(CONNECT_SECONDS, connection.timeout)
+        self._pool = urllib3.PoolManager(
+            maxsize=connection.at_once,
+            cert_reqs="CERT_REQUIRED" if connection.verify else "CERT_NONE",
+            ca_certs=connection.verify if isinstance(connection.verify, str) else None,
+            timeout=urllib3.Timeout(connect=seconds, read=connection.timeout),
+            retries=False,
+        )
+
+    def instant(self, expression: str, at: datetime | None = None) -> Vector:
+        fields = {"query": expression, "timeout": self._limit()}
+        if at is not None:
+            fields["time"] = f"{at.timestamp():.3f}"
+        return decode.vector(self._ask("query", fields))
+
+    def over(self, expression: str, since: datetime, until: datetime, step: float) -> Curves:
+        fields = {
+            "query": expression,
+            "start": f"{since.timestamp():.3f}",
+            "end": f"{until.timestamp():.3f}",
+            "step": f"{step:g}",
+            "timeout": self._limit(),
+        }
+        return decode.curves(self._ask("query_range", fields))
+
+    def instants(self, expressions: Sequence[str]) -> list[Vector]:
+        return self._all([lambda text=text: self.instant(text) for text in expressions])  # type: ignore[misc]
+
+    def overs(self, expressions: Sequence[str], since: datetime, until: datetime, step: float) -> list[Curves]:
+        return self._all([lambda text=text: self.over(text, since, until, step) for text in expressions])  # type: ignore[misc]
+
+    def _limit(self) -> str:
+        return f"{self._connection.timeout:g}s"
+
+    def _all(self, questions: list[Callable[[], Answer]]) -> list[Answer]:
+        if len(questions) < 2:
+            return [question() for question in questions]
+        with ThreadPoolExecutor(min(self._connection.at_once, len(questions)), "metrics") as pool:
+            asked = [pool.submit(question) for question in questions]
+        return [answer.result() for answer in asked]
+
+    def _ask(self, verb: str, fields: dict[str, str]) -> bytes:
+        deadline = time.monotonic() + self._connection.timeout
+        if not self._gate.acquire(timeout=self._connection.timeout):
+            raise TemporaryError("Other queries to the metrics API are in the way.", code="query_timeout")
+        try:
+            return self._send(verb, fields, deadline)
+        except urllib3.exceptions.NewConnectionError as error:  # a kind of time-out to urllib3
+            raise TemporaryError("The metrics API cannot be reached.", code="metrics_unreachable") from error
+        except urllib3.exceptions.TimeoutError as error:
+            text = f"The metrics API did not answer within {self._connection.timeout:g} s."
+            raise TemporaryError(text, code="query_timeout") from error
+        except urllib3.exceptions.SSLError as error:
+            text = f"The metrics API's certificate is not accepted: {_first_line(error)}."
+            raise PermanentError(text, code="metrics_tls") from error
+        except urllib3.exceptions.LocationValueError as error:
+            raise PermanentError("The address of the metrics API is no address.", code="no_query_api") from error
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            text = f"The metrics API broke off: {_first_line(error)}."
+            raise TemporaryError(text, code="metrics_unreachable") from error
+        finally:
+            self._gate.release()
+
+    def _send(self, verb: str, fields: dict[str, str], deadline: float) -> bytes:
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "User-Agent": "muster",
+            **self._connection.headers,
+        }
+        authorization = self._connection.authorization()
+        if authorization:
+            headers["Authorization"] = authorization
+        response = self._pool.request(
+            "POST",
+            f"{self._base}/api/v1/{verb}",
+            body=urlencode(fields).encode(),
+            headers=headers,
+            preload_content=False,
+            redirect=False,
+        )
+        body = self._read(response, deadline)
+        if response.status == 200:
+            return body
+        raise refused(response.status, document_of(body), str(response.headers.get("Retry-After", "")))
+
+    def _read(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+        """The whole body. A connection whose body was not read to its end is closed, not used again."""
+        limit, parts, size = self._connection.max_bytes, [], 0
+        try:
+            while part := response.read1(CHUNK, decode_content=True):
+                parts.append(part)
+                size += len(part)
+                if size > limit:
+                    raise too_large(limit)
+                if time.monotonic() > deadline:
+                    raise TemporaryError("The metrics API answers too slowly.", code="query_timeout")
+        except urllib3.exceptions.DecodeError as error:
+            response.close()
+            raise bad_answer(b"") from error
+        except urllib3.exceptions.ProtocolError as error:
+            response.close()
+            raise TemporaryError("The metrics API's answer was cut off.", code="cut_answer") from error
+        except (PortError, urllib3.exceptions.HTTPError):
+            response.close()
+            raise
+        response.release_conn()
+        return b"".join(parts)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")
