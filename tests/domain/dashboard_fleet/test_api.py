@@ -44,7 +44,7 @@ def test_readiness_says_what_is_missing_in_words(client: Client, monkeypatch: py
     assert client.get("/readyz").json() == {"ready": True, "missing": []}
     monkeypatch.setattr(pulse, "KEY", "muster:tick:never")
     assert "No worker has run a tick" in client.get("/readyz").json()["missing"][0]
-    a_cluster("busan-1")
+    a_cluster("busan-1", observer_until=None)
     monkeypatch.setattr(
         probes, "redis_connection", lambda: redis.Redis(port=1, socket_connect_timeout=0.2, retry=Retry(NoBackoff(), 0))
     )
