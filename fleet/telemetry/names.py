@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-DeviceKind = Literal["gpu", "port", "mount", "host"]
+DeviceKind = Literal["gpu", "port", "mount", "host", "nic", "disk", "psu", "fan", "dimm", "switch"]
 
 INF = float("inf")
 
@@ -43,6 +43,62 @@ MOUNT_ERROR = "node_filesystem_device_error"
 NODE_TIME = "node_time_seconds"
 BOOT_TIME = "node_boot_time_seconds"
 PROCESS_START = "process_start_time_seconds"
+ROW_REMAP_PENDING = "DCGM_FI_DEV_ROW_REMAP_PENDING"
+REMAPPED_ROWS = "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"
+RECOVERY_ACTION = "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION"
+PCIE_REPLAY = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
+PCIE_GEN, PCIE_WIDTH = "DCGM_FI_DEV_PCIE_LINK_GEN", "DCGM_FI_DEV_PCIE_LINK_WIDTH"
+PCIE_MAX_GEN, PCIE_MAX_WIDTH = "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"
+GPU_UTIL = "DCGM_FI_DEV_GPU_UTIL"
+SRAM_UCE, SRAM_CE = "DCGM_FI_DEV_ECC_DBE_VOL_SRM", "DCGM_FI_DEV_ECC_SBE_VOL_SRM"
+DRAM_CE = "DCGM_FI_DEV_ECC_SBE_VOL_DEV"
+THRESHOLD_SRM = "DCGM_FI_DEV_THRESHOLD_SRM"
+TEMP_MARGIN = "DCGM_FI_DEV_GPU_TEMP_LIMIT"
+RETIRED_SBE, RETIRED_DBE = "DCGM_FI_DEV_RETIRED_SBE", "DCGM_FI_DEV_RETIRED_DBE"
+RETIRED_PENDING = "DCGM_FI_DEV_RETIRED_PENDING"
+NVLINK_CRC = "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL"
+NVLINK_CRC_DATA = "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"
+NVLINK_REPLAY = "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"
+NVLINK_RECOVERY = "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"
+NVLINK_BER = "DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER_FLOAT"
+FABRIC_MANAGER = "DCGM_FI_DEV_FABRIC_MANAGER_STATUS"
+FABRIC_HEALTH = "DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY"
+SWITCH_FATAL = "DCGM_FI_DEV_NVSWITCH_FATAL_ERRORS"
+P2P_STATUS = "DCGM_EXP_P2P_STATUS"
+HEALTH_STATUS = "DCGM_EXP_GPU_HEALTH_STATUS"
+CLOCK_EVENTS = "DCGM_EXP_CLOCK_EVENTS_COUNT"
+IB_RATE = "node_infiniband_rate_bytes_per_second"
+IB_SYMBOL = "node_infiniband_symbol_error_total"
+IB_RECOVERY = "node_infiniband_link_error_recovery_total"
+IB_RCV_ERRORS = "node_infiniband_port_errors_received_total"
+IB_DISCARDS = "node_infiniband_port_discards_transmitted_total"
+IB_INTEGRITY = "node_infiniband_local_link_integrity_errors_total"
+IB_OVERRUN = "node_infiniband_excessive_buffer_overrun_errors_total"
+IB_RNR = "node_infiniband_rnr_nak_retry_packets_received_total"
+IB_ACK_TIMEOUT = "node_infiniband_local_ack_timeout_errors_total"
+ROCE_SLOW_RESTART = "node_infiniband_roce_slow_restart_used_total"
+NIC_CARRIER = "node_network_carrier_changes_total"
+NIC_SPEED = "node_network_speed_bytes"
+NIC_RCV_ERRORS, NIC_SEND_ERRORS = "node_network_receive_errs_total", "node_network_transmit_errs_total"
+FS_READONLY, FS_SIZE, FS_AVAIL = "node_filesystem_readonly", "node_filesystem_size_bytes", "node_filesystem_avail_bytes"
+NFS_MAJOR = "node_mountstats_nfs_operations_major_timeouts_total"
+NFS_REQUESTS = "node_mountstats_nfs_operations_requests_total"
+NFS_RESPONSE = "node_mountstats_nfs_operations_response_time_seconds_total"
+SMART_WARNING, SMART_MEDIA = "smartctl_device_critical_warning", "smartctl_device_media_errors"
+SMART_USED, SMART_SPARE = "smartctl_device_percentage_used", "smartctl_device_available_spare"
+SMART_SPARE_MIN = "smartctl_device_available_spare_threshold"
+NVME_WARNING, NVME_MEDIA = "nvme_critical_warning", "nvme_media_errors_total"
+NVME_USED, NVME_SPARE = "nvme_percentage_used_ratio", "nvme_available_spare_ratio"
+NVME_SPARE_MIN = "nvme_available_spare_threshold_ratio"
+LUSTRE_HEALTH = "lustre_health_check"
+GPFS_STATE, GPFS_MOUNT = "gpfs_state", "gpfs_mount_status"
+WEKA_ALERTS = "weka_alerts"
+EDAC_CE, EDAC_UE = "node_edac_correctable_errors_total", "node_edac_uncorrectable_errors_total"
+CORRUPTED = "node_memory_HardwareCorrupted_bytes"
+HUNG_TASKS = "node_kernel_hung_tasks_total"
+IPMI_SENSOR, IPMI_FAN = "ipmi_sensor_state", "ipmi_fan_speed_state"
+REDFISH_PSU, REDFISH_FAN = "redfish_chassis_power_powersupply_health", "redfish_chassis_fan_health"
+SHARP_INVALID, SHARP_JOBS = "agg_nodes_in_invalid_state", "active_jobs"
 
 _ALL = (
     Metric(XID, "gpu", hi=1e6),
@@ -53,15 +109,15 @@ _ALL = (
     Metric(ECC_DBE, "gpu", counter=True),
     Metric("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "gpu", counter=True),
     Metric(ROW_REMAP_FAILURE, "gpu", hi=1),
-    Metric("DCGM_FI_DEV_ROW_REMAP_PENDING", "gpu", hi=1),
-    Metric("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "gpu", counter=True),
+    Metric(ROW_REMAP_PENDING, "gpu", hi=1),
+    Metric(REMAPPED_ROWS, "gpu", counter=True),
     Metric("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "gpu", counter=True),
-    Metric("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", "gpu", hi=16),
-    Metric("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "gpu", counter=True),
+    Metric(RECOVERY_ACTION, "gpu", hi=16),
+    Metric(PCIE_REPLAY, "gpu", counter=True),
     Metric("DCGM_FI_DEV_SM_CLOCK", "gpu", hi=1e5, unit="MHz"),
     Metric("DCGM_FI_DEV_MEM_CLOCK", "gpu", hi=1e5, unit="MHz"),
     Metric("DCGM_FI_DEV_POWER_USAGE", "gpu", hi=1e4, unit="W"),
-    Metric("DCGM_FI_DEV_GPU_UTIL", "gpu", hi=100, unit="%"),
+    Metric(GPU_UTIL, "gpu", hi=100, unit="%"),
     Metric("DCGM_FI_DEV_MEM_COPY_UTIL", "gpu", hi=100, unit="%"),
     Metric("DCGM_FI_DEV_FB_FREE", "gpu", hi=1e8, unit="MiB"),
     Metric("DCGM_FI_DEV_FB_USED", "gpu", hi=1e8, unit="MiB"),
@@ -71,8 +127,8 @@ _ALL = (
     Metric(IB_STATE, "port", hi=16),
     Metric(IB_PHYSICAL, "port", hi=16),
     Metric(IB_DOWNED, "port", counter=True),
-    Metric("node_infiniband_rate_bytes_per_second", "port", unit="B/s"),
-    Metric("node_infiniband_symbol_error_total", "port", counter=True),
+    Metric(IB_RATE, "port", unit="B/s"),
+    Metric(IB_SYMBOL, "port", counter=True),
     Metric("node_infiniband_port_data_received_bytes_total", "port", counter=True, unit="B"),
     Metric("node_infiniband_port_data_transmitted_bytes_total", "port", counter=True, unit="B"),
     Metric(MOUNT_ERROR, "mount", hi=1),
@@ -83,7 +139,52 @@ _ALL = (
     Metric("node_procs_blocked", "host"),
     Metric("node_memory_MemAvailable_bytes", "host", unit="B"),
     Metric("node_memory_MemTotal_bytes", "host", unit="B"),
-)
+    Metric(PCIE_GEN, "gpu", hi=16),
+    Metric(PCIE_WIDTH, "gpu", hi=64),
+    Metric(PCIE_MAX_GEN, "gpu", hi=16),
+    Metric(PCIE_MAX_WIDTH, "gpu", hi=64),
+    *(Metric(name, "gpu", counter=True) for name in (SRAM_UCE, SRAM_CE, DRAM_CE, RETIRED_SBE, RETIRED_DBE)),
+    *(Metric(name, "gpu", hi=16) for name in (THRESHOLD_SRM, RETIRED_PENDING, FABRIC_MANAGER, FABRIC_HEALTH)),
+    *(
+        Metric(name, "gpu", counter=True)
+        for name in (NVLINK_CRC, NVLINK_CRC_DATA, NVLINK_REPLAY, NVLINK_RECOVERY)
+    ),
+    Metric(TEMP_MARGIN, "gpu", lo=-200, hi=200, unit="C"),
+    Metric(NVLINK_BER, "gpu", hi=1),
+    Metric(P2P_STATUS, "gpu", hi=64),
+    Metric(HEALTH_STATUS, "gpu", hi=64),
+    Metric(CLOCK_EVENTS, "gpu", hi=1e9),
+    Metric(SWITCH_FATAL, "switch", hi=1e6),
+    *(
+        Metric(name, "port", counter=True)
+        for name in (
+            IB_RECOVERY, IB_RCV_ERRORS, IB_DISCARDS, IB_INTEGRITY, IB_OVERRUN, IB_RNR, IB_ACK_TIMEOUT,
+            ROCE_SLOW_RESTART,
+        )
+    ),
+    *(Metric(name, "nic", counter=True) for name in (NIC_CARRIER, NIC_RCV_ERRORS, NIC_SEND_ERRORS)),
+    Metric(NIC_SPEED, "nic", unit="B/s"),
+    Metric(FS_READONLY, "mount", hi=1),
+    Metric(FS_SIZE, "mount", unit="B"),
+    Metric(FS_AVAIL, "mount", unit="B"),
+    *(Metric(name, "mount", counter=True) for name in (NFS_MAJOR, NFS_REQUESTS, NFS_RESPONSE)),
+    *(Metric(name, "disk", hi=255) for name in (SMART_WARNING, NVME_WARNING, SMART_USED, SMART_SPARE, SMART_SPARE_MIN)),
+    *(Metric(name, "disk", hi=2.56, unit="ratio") for name in (NVME_USED, NVME_SPARE, NVME_SPARE_MIN)),
+    *(Metric(name, "disk", counter=True) for name in (SMART_MEDIA, NVME_MEDIA)),
+    Metric(LUSTRE_HEALTH, "host", hi=1),
+    Metric(GPFS_STATE, "host", hi=1),
+    Metric(GPFS_MOUNT, "mount", hi=1),
+    Metric(WEKA_ALERTS, "host"),
+    *(Metric(name, "dimm", counter=True) for name in (EDAC_CE, EDAC_UE)),
+    Metric(CORRUPTED, "host", unit="B"),
+    Metric(HUNG_TASKS, "host", counter=True),
+    Metric(IPMI_SENSOR, "psu", hi=16),
+    Metric(REDFISH_PSU, "psu", hi=16),
+    Metric(IPMI_FAN, "fan", hi=16),
+    Metric(REDFISH_FAN, "fan", hi=16),
+    Metric(SHARP_INVALID, "host"),
+    Metric(SHARP_JOBS, "host"),
+)  # fmt: skip
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 ORDER: dict[str, int] = {name: number for number, name in enumerate(METRICS)}
 
@@ -104,6 +205,17 @@ ALIASES: dict[str, str] = {
     "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
     "DCGM_FI_PROF_TENSOR_UTIL_RATIO": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
     "DCGM_FI_PROF_DRAM_UTIL_RATIO": "DCGM_FI_PROF_DRAM_ACTIVE",
+    "DCGM_FI_DEV_GPU_TEMP_MARGIN_CELSIUS": TEMP_MARGIN,
+    "DCGM_FI_DEV_SRAM_EXCEEDED": THRESHOLD_SRM,
+    "DCGM_FI_DEV_PAGE_RETIRED_SBE_TOTAL": RETIRED_SBE,
+    "DCGM_FI_DEV_PAGE_RETIRED_DBE_TOTAL": RETIRED_DBE,
+    "DCGM_FI_DEV_PAGE_RETIRED_PENDING": RETIRED_PENDING,
+    "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL": NVLINK_CRC,
+    "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL": NVLINK_CRC_DATA,
+    "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL": NVLINK_REPLAY,
+    "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL": NVLINK_RECOVERY,
+    "DCGM_FI_DEV_NVLINK_EFFECTIVE_BER_RATIO": NVLINK_BER,
+    "DCGM_FI_DEV_SXID_FATAL_ERROR": SWITCH_FATAL,
 }
 
 _PCI = re.compile(r"^(?:PCI:)?(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.[0-9a-f])?$", re.IGNORECASE)

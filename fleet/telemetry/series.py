@@ -40,6 +40,10 @@ REJECTS: dict[int, str] = {
 _HOST = ("Hostname", "hostname")
 _UUID = ("UUID", "gpu_uuid", "uuid")
 _HUNG = re.compile(r"timeout|timed out|stale", re.IGNORECASE)
+_SUBS = ("GPU_I_ID", "clock_event", "health_watch", "peer_gpu", "nvlink")
+_VIRTUAL_NIC = re.compile(r"^(lo|veth|cali|docker|cni|flannel|br-|virbr|tunl|tap|kube-|dummy|lxc|nodelocaldns|vxlan)")
+_VIRTUAL_FS = frozenset({"tmpfs", "overlay", "squashfs", "devtmpfs", "ramfs", "nsfs", "autofs", "iso9660", "proc"})
+_OPERATIONS = frozenset({"READ", "WRITE", "GETATTR"})  # of the fifty that NFS counts, those that mean waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,30 @@ def part_of(kind: DeviceKind, labels: dict[str, str]) -> Part | int:
         return Part(f"{device}/{port}", "port") if device else NO_DEVICE
     if kind == "mount":
         return _mount(labels)
-    return HOST
+    if kind == "host":
+        sub = labels.get("state") or labels.get("title", "")
+        return Part("", "host", sub) if sub else HOST
+    return _named(kind, labels)
+
+
+def _named(kind: DeviceKind, labels: dict[str, str]) -> Part | int:
+    """Parts that one label names: NICs, disks, power supplies, fans, memory controllers, NVSwitches."""
+    if kind == "nic" and _VIRTUAL_NIC.match(labels.get("device", "")):
+        return UNWANTED
+    if kind == "psu" and "power" not in labels.get("type", "power").lower():
+        return UNWANTED  # of the many sensors of a board only those of its power supplies
+    name = _first(labels, _NAMED[kind])
+    return Part(f"{kind}:{name}", kind, "", {"name": name}) if name else NO_DEVICE
+
+
+_NAMED: dict[str, tuple[str, ...]] = {
+    "nic": ("device",),
+    "disk": ("device", "disk"),
+    "psu": ("power_supply", "power_supply_id", "name"),
+    "fan": ("fan", "fan_id", "name"),
+    "dimm": ("controller",),
+    "switch": ("nvswitch",),
+}
 
 
 def _gpu(labels: dict[str, str]) -> Part | int:
@@ -112,16 +139,28 @@ def _gpu(labels: dict[str, str]) -> Part | int:
         "driver": intern(labels.get("DCGM_FI_DRIVER_VERSION", "")),
         "serial": labels.get("DCGM_FI_DEV_SERIAL", ""),
     }
-    return Part(uuid, "gpu", labels.get("GPU_I_ID", ""), {key: text for key, text in attrs.items() if text})
+    return Part(uuid, "gpu", _first(labels, _SUBS), {key: text for key, text in attrs.items() if text})
 
 
 def _mount(labels: dict[str, str]) -> Part | int:
-    point = labels.get("mountpoint", "")
+    point = labels.get("mountpoint") or labels.get("mount", "")
     if not point:
-        return NO_DEVICE
+        return _export(labels)
+    if labels.get("fstype") in _VIRTUAL_FS:
+        return UNWANTED
     said = labels.get("device_error", "")
     if said and not _HUNG.search(said):
         return UNWANTED  # another reason, such as a missing permission of the exporter, says nothing about the mount
     attrs = {"server": labels.get("device", "").partition(":")[0], "export": labels.get("device", "")}
     attrs |= {"mountpoint": point, "fstype": labels.get("fstype", "")}
     return Part(f"mount:{point}", "mount", "", attrs)
+
+
+def _export(labels: dict[str, str]) -> Part | int:
+    """An NFS export as mountstats names it; `sub` is the operation."""
+    export, operation = labels.get("export", ""), labels.get("operation", "")
+    if not export:
+        return NO_DEVICE
+    if operation not in _OPERATIONS:
+        return UNWANTED
+    return Part(f"export:{export}", "mount", operation, {"server": export.partition(":")[0], "export": export})

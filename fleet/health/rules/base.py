@@ -14,6 +14,7 @@ import numpy as np
 
 from fleet.health.rules.findings import Findings
 from fleet.health.rules.levels import Bools, Floats, Indices, Level, Name
+from fleet.health.rules.pools import Pools
 from fleet.health.rules.types import ActionClass, ClusterView, Edge, Rule, Severity
 from fleet.telemetry.frame import Frame
 
@@ -23,6 +24,14 @@ class FrameRule:
 
     def __init__(self, rule: Rule, frame: Frame, findings: Findings) -> None:
         self.rule, self.frame, self.findings = rule, frame, findings
+        self.pools = Pools()
+
+    def retune(self, rule: Rule, pools: Pools) -> None:
+        """The site changed its rules."""
+        self.rule, self.pools = rule, pools
+        level = getattr(self, "level", None)
+        if isinstance(level, Level):
+            level.retune(rule)
 
     def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
         raise NotImplementedError
@@ -60,7 +69,7 @@ class FrameRule:
         severity: Severity | None = None,
         action: ActionClass | None = None,
     ) -> Edge:
-        rule = self.rule
+        rule = self.pools.rule(self.rule, node)
         return Edge(
             kind="opened",
             rule_id=rule.id,

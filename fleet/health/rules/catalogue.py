@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from fleet.health.rules import watched_gpu, watched_host
 from fleet.health.rules.types import Rule
+from fleet.health.rules.watch import Watched
 from fleet.telemetry import names
 
 _ALL = (
@@ -75,7 +77,8 @@ _ALL = (
         unit="intervals",
     ),
 )  # fmt: skip
-DEFAULTS: dict[str, Rule] = {rule.id: rule for rule in _ALL}
+WATCHED: tuple[Watched, ...] = (*watched_gpu.WATCHED, *watched_host.WATCHED)
+DEFAULTS: dict[str, Rule] = {rule.id: rule for rule in (*_ALL, *(watched.rule for watched in WATCHED))}
 _TUNABLE: dict[str, tuple[type, ...]] = {
     "threshold": (int, float),
     "window": (int, float),

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fleet.health.rules.base import FrameRule
-from fleet.health.rules.catalogue import catalogue
+from fleet.health.rules.catalogue import WATCHED, catalogue
 from fleet.health.rules.counts import GpuCount, GpuLost
 from fleet.health.rules.fabric import PortDown, PortFlap
 from fleet.health.rules.findings import Finding, Findings, Key
@@ -29,9 +29,12 @@ from fleet.health.rules.gpu import EccDbe, RowRemapFailure, Thermal, XidMetric
 from fleet.health.rules.host import ClockSkew, NotReady
 from fleet.health.rules.levels import Bools
 from fleet.health.rules.loglines import KernelLines
+from fleet.health.rules.rates import CounterRule
 from fleet.health.rules.storage import MountHung, NfsStalled
 from fleet.health.rules.types import ClusterView, Edge, NodeFacts, Rule, Verdict
 from fleet.health.rules.verdicts import Verdicts
+from fleet.health.rules.watch import LEVELS
+from fleet.health.rules.watching import GaugeRule, RowRule
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.kernellog import KernelLine
 
@@ -60,10 +63,22 @@ class RuleEngine:
         self._parts: dict[str, FrameRule] = {
             name: make(self.rules[rule_id], frame, self.findings) for name, rule_id, make in _RULES
         }
+        self._parts |= self._watched()
         nfs = self._parts["nfs-stalled"]
         assert isinstance(nfs, NfsStalled)  # noqa: S101  a fact of the table above, for the type checker
         self._lines = KernelLines(self.rules["xid-log"], frame, self.findings, nfs)
         self._verdicts = Verdicts(self.findings)
+
+    def _watched(self) -> dict[str, FrameRule]:
+        """The rules that are data alone, one part for each metric that they look at."""
+        parts: dict[str, FrameRule] = {}
+        for watched in WATCHED:
+            for number, watch in enumerate(watched.watches):
+                kind: type[RowRule] = GaugeRule if watch.how in LEVELS else CounterRule
+                part = kind(self.rules[watched.rule.id], watch, self.frame, self.findings)
+                part.cause = watched.rule.id + (f".{number + 1}" if number else "")
+                parts[part.cause] = part
+        return parts
 
     @property
     def counts(self) -> Counter[str]:

@@ -43,11 +43,18 @@ class Level:
         self.changed: Indices = np.empty(0, dtype=np.int64)  # whose damping the last step began or ended
 
     def step(
-        self, stamp: Floats, mono: Floats, wall: Floats, bad: Bools, quiet: Bools, now: tuple[float, float]
+        self,
+        stamp: Floats,
+        mono: Floats,
+        wall: Floats,
+        bad: Bools,
+        quiet: Bools,
+        now: tuple[float, float],
+        window: Floats | float | None = None,
     ) -> tuple[Indices, Indices]:
         """Which elements open and which clear. An element is new where `stamp` grew; `quiet` ones may not open yet.
 
-        `now` is (monotonic, wall), used only to place what a checkpoint brought.
+        `now` is (monotonic, wall), used only to place what a checkpoint brought. `window` overrides the rule's.
         """
         self._grow(len(stamp), now)
         new = stamp > self.stamp
@@ -60,7 +67,13 @@ class Level:
         self.good_mono = np.where(new & bad, np.inf, np.where(new & np.isinf(self.good_mono), mono, self.good_mono))
         enough = _ONES[self.bits] >= self.rule.scrapes
         last_bad = (self.bits & 1).astype(bool)
-        opens = ~self.open & ~quiet & enough & last_bad & (mono - self.bad_mono >= self.rule.window)
+        opens = (
+            ~self.open
+            & ~quiet
+            & enough
+            & last_bad
+            & (mono - self.bad_mono >= (self.rule.window if window is None else window))
+        )
         over = self.open & (self.bits == 0) & (mono - self.good_mono >= self.rule.clear)
         self.open = (self.open | opens) & ~over
         return np.flatnonzero(opens), np.flatnonzero(over)
@@ -90,6 +103,9 @@ class Level:
         self.bad_wall[index] = state["bad_wall"]
         self.bad_mono[index] = now[0] - max(0.0, now[1] - state["bad_wall"])
         self.open[index] = state["open"]
+
+    def retune(self, rule: Rule) -> None:
+        self.rule, self._mask = rule, (1 << rule.of) - 1
 
     # -- checkpoint -----------------------------------------------------------------------------------------------
 

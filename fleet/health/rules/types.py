@@ -15,9 +15,17 @@ from fleet.telemetry.frame import Frame
 
 Severity = Literal["degraded", "unhealthy"]
 ActionClass = Literal[
-    "reset_gpu", "reboot_node", "restart_app", "inspect", "contact_support", "monitor", "ignore", "replace_part"
+    "reset_gpu",
+    "reboot_node",
+    "restart_app",
+    "inspect",
+    "contact_support",
+    "monitor",
+    "ignore",
+    "replace_part",
+    "ticket",
 ]
-Source = Literal["kernel_log", "dcgm", "node_exporter", "kubernetes"]
+Source = Literal["kernel_log", "dcgm", "node_exporter", "kubernetes", "exporter"]
 EdgeKind = Literal["opened", "refreshed", "cleared"]
 VerdictWord = Literal["healthy", "degraded", "unhealthy", "unknown"]
 
@@ -40,6 +48,8 @@ class Rule:
     of: int = 1
     clear: float = 0.0
     latched: bool = False
+    enabled: bool = True
+    shadow: bool = False  # signals are recorded and shown; no incident, no verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,10 @@ class NodeFacts:
     managed: bool = True
     gpu_expected: int | None = None
     in_remediation: bool = False
+    pool: str = ""
+    gpu_capacity: int | None = None
+    gpu_allocatable: int | None = None
+    gpus_divided: bool = False  # MIG, time-slicing or passthrough: what is advertised are no whole GPUs
 
     @property
     def horizon(self) -> datetime:
@@ -98,6 +112,7 @@ class Edge:
     source: Source
     latched: bool = False
     evidence: dict[str, Any] = field(default_factory=dict)
+    shadow: bool = False
 
     @property
     def text(self) -> str:

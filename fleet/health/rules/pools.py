@@ -1,0 +1,56 @@
+"""Which rule holds where: the site's, or that of a node's pool.
+
+Decides by node, for edges, and by row, for arrays. Refuses to copy a rule per node: a site without overrides by pool
+pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleet.health.rules.levels import Floats
+from fleet.health.rules.types import NodeFacts, Rule
+
+
+@dataclass(slots=True)
+class Pools:
+    """`of` maps a pool to its own rules; a rule that a pool does not name is the site's."""
+
+    of: Mapping[str, Mapping[str, Rule]] = field(default_factory=dict)
+    by_name: Mapping[str, NodeFacts] = field(default_factory=dict)
+    _place: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    def look(self, nodes: Mapping[str, NodeFacts], index: Mapping[str, int], size: int) -> None:
+        """Read the pools of all nodes, once a cycle."""
+        self.by_name = nodes
+        if not self.of:
+            return
+        numbers = {pool: number for number, pool in enumerate(self.of, 1)}
+        self._place = np.zeros(size, dtype=np.int32)
+        for name, facts in nodes.items():
+            if facts.pool in numbers and name in index:
+                self._place[index[name]] = numbers[facts.pool]
+
+    def rule(self, base: Rule, node: str) -> Rule:
+        if not self.of:
+            return base
+        facts = self.by_name.get(node)
+        return self.of.get(facts.pool, {}).get(base.id, base) if facts else base
+
+    def thresholds(self, base: Rule, nodes: NDArray[np.int32]) -> Floats | float:
+        return self._by_row(base, "threshold", nodes)
+
+    def windows(self, base: Rule, nodes: NDArray[np.int32]) -> Floats | float:
+        return self._by_row(base, "window", nodes)
+
+    def _by_row(self, base: Rule, key: str, nodes: NDArray[np.int32]) -> Floats | float:
+        own: float = getattr(base, key)
+        if not any(base.id in rules for rules in self.of.values()):
+            return own
+        table = np.array([own, *(float(getattr(rules.get(base.id, base), key)) for rules in self.of.values())])
+        chosen: Floats = table[self._place[nodes]]
+        return chosen

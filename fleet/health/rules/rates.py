@@ -1,0 +1,172 @@
+"""Rules over counters, made from data: growth and rates over full windows.
+
+Decides by what a counter grew: at all (`grows`), by so much that even a full window could not excuse it (`rate`), or
+how often a value changed (`changes`). A counter below its last value was reset, which is a new baseline and the end of
+what was counted. Refuses to extrapolate: a burst is measured against what the whole window allows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fleet.health.rules.findings import Findings
+from fleet.health.rules.levels import Bools, Delta, Floats, Indices
+from fleet.health.rules.types import ClusterView, Edge, Rule
+from fleet.health.rules.watch import Watch
+from fleet.health.rules.watching import RowRule
+from fleet.telemetry import names
+from fleet.telemetry.frame import Frame
+
+BUCKETS = 6
+# Replays a minute and lane that a healthy PCIe link stays below, by generation (DCGM's limits).
+_PER_LANE = np.array([np.nan, 0.15, 0.3, 0.48, 0.96, 1.92, 3.84])
+STEP_SECONDS = 30.0  # a boot time that moves by less was only corrected
+
+
+class CounterRule(RowRule):
+    def __init__(self, rule: Rule, watch: Watch, frame: Frame, findings: Findings) -> None:
+        super().__init__(rule, watch, frame, findings)
+        self.delta, self.whole = Delta(self.name), Delta(self.name)
+        self.grown = np.zeros((BUCKETS, 0), dtype=np.float32)
+        self.total: Floats = np.empty(0)
+        self.divisor = np.zeros((BUCKETS, 0), dtype=np.float32)  # growth of `over`, where the rate is a mean
+        self.first: Floats = np.empty(0)
+        self.open: Bools = np.empty(0, dtype=bool)
+        self.bucket = 0
+
+    def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
+        f = self.frame
+        rows = f.rows(self.watch.metric)
+        if not len(rows):
+            return []
+        self._grow(len(rows))
+        for place in np.flatnonzero(self.open).tolist():
+            if (*self.key(place), self.cause) not in self.findings.open:  # ended by a boot, a repair or a person
+                self.open[place] = False
+                self.grown[:, place] = 0.0
+        reset = self._take(rows, quiet_nodes, view.monotonic)
+        if self.watch.how == "grows":
+            return self._growths(view, rows)
+        limit = self._limit(rows)
+        value = self._value()
+        opens = ~self.open & (value >= limit)
+        fresh = f.fresh_rows(rows, view.monotonic)
+        over = self.open & (reset if self.rule.latched else (value < limit) & fresh & (self.total <= 0) | reset)
+        self.open = (self.open | opens) & ~over
+        edges: list[Edge] = []
+        for place in np.flatnonzero(opens).tolist():
+            facts = view.nodes.get(self.key(place)[0])
+            if facts is None:
+                self.open[place] = False
+                continue
+            told, allowed = self._in_units(float(value[place])), self._in_units(float(limit[place]))
+            edge = self.tell(view, place, self.watch.title, told, allowed, float(self.first[place]))
+            edges += self.findings.observe(edge, facts, edge.first_bad_at)
+        for place in np.flatnonzero(over).tolist():
+            edges += self.clear_if_last(view, place, self.open, "reset" if reset[place] else "steady")
+        return edges
+
+    def _take(self, rows: Indices, quiet_nodes: Bools, mono: float) -> Bools:
+        """Put what is new into the current bucket; which counters were reset."""
+        r = self.frame.r
+        seen = np.isfinite(r.mono[rows]) & self.mine(rows)
+        values, before = r.value[rows], self.delta.base
+        before = np.concatenate([before, np.full(len(rows) - len(before), np.nan)])
+        grown = self.delta.step(values, seen)
+        before = np.where(np.isnan(before), self.delta.base, before)
+        self.remember_rows(rows[self.delta.changed] if self.watch.how == "grows" else rows[:0])
+        with np.errstate(invalid="ignore"):
+            reset = seen & (values < before)
+            if self.watch.how == "changes":
+                grown, reset = (np.abs(values - before) > STEP_SECONDS).astype(float), np.zeros_like(reset)
+        if self.watch.how == "changes" or not self.rule.latched:
+            grown[quiet_nodes[r.node[rows]]] = 0.0  # our own work makes links go down and nodes boot
+        if self.watch.active:
+            grown[~(np.nan_to_num(self.beside(self.watch.active, rows)) >= self.watch.active_from)] = 0.0
+        self._turn(mono)
+        self.first = np.where((grown > 0) & (self.total <= 0), r.source[rows], self.first)
+        self.grown[self.bucket % BUCKETS] += grown
+        self.grown[:, reset] = 0.0
+        if self.watch.over:
+            self.divisor[self.bucket % BUCKETS] += self.whole.step(
+                self.beside(self.watch.over, rows), np.ones(len(rows), dtype=bool)
+            )
+        self.total = self.grown.sum(axis=0, dtype=np.float64)
+        return reset
+
+    def _value(self) -> Floats:
+        if not self.watch.over:
+            return self.total
+        count = self.divisor.sum(axis=0, dtype=np.float64)
+        return np.divide(self.total, count, out=np.zeros(len(count)), where=count >= 10)
+
+    def _limit(self, rows: Indices) -> Floats:
+        """What a whole window allows."""
+        node = self.frame.r.node[rows]
+        allowed = np.broadcast_to(np.asarray(self.pools.thresholds(self.rule, node), dtype=float), (len(rows),))
+        if self.watch.how == "changes" or self.watch.over:
+            return np.maximum(allowed, 1e-9)
+        if self.watch.lanes:
+            gen = np.nan_to_num(self.beside(names.PCIE_GEN, rows)).astype(int).clip(0, 6)
+            width = self.beside(names.PCIE_WIDTH, rows)
+            own = np.ceil(width * _PER_LANE[gen])
+            allowed = np.where(np.isnan(own), allowed, own + 1.0)  # more than the limit, in whole replays
+        return np.maximum(allowed * self.rule.window / self.watch.per, 1e-9)
+
+    def _in_units(self, count: float) -> float:
+        if self.watch.how == "changes" or self.watch.over:
+            return count
+        return count * self.watch.per / self.rule.window
+
+    def _growths(self, view: ClusterView, rows: Indices) -> list[Edge]:
+        """Any growth since the last look is the fault itself; it stays until a boot, a repair or a person says so."""
+        grown = self.grown[self.bucket % BUCKETS]
+        limit = np.asarray(self.pools.thresholds(self.rule, self.frame.r.node[rows]))
+        edges: list[Edge] = []
+        for place in np.flatnonzero(grown >= np.maximum(limit, 1e-9)).tolist():
+            facts = view.nodes.get(self.key(place)[0])
+            if facts is not None:
+                source = float(self.frame.r.source[rows[place]])
+                edge = self.tell(view, place, self.watch.title, float(grown[place]), self.rule.threshold, source)
+                edges += self.findings.observe(edge, facts, edge.first_bad_at)
+        self.grown[:] = 0.0
+        self.total[:] = 0.0
+        return edges
+
+    def _grow(self, size: int) -> None:
+        old = len(self.open)
+        if size == old:
+            return
+        more = size - old
+        self.grown = np.concatenate([self.grown, np.zeros((BUCKETS, more), dtype=np.float32)], axis=1)
+        self.divisor = np.concatenate([self.divisor, np.zeros((BUCKETS, more), dtype=np.float32)], axis=1)
+        self.first = np.concatenate([self.first, np.zeros(more)])
+        self.total = np.concatenate([self.total, np.zeros(more)])
+        already = self.already()
+        was = [self.name(place) in already for place in range(old, size)] if already else [False] * more
+        self.open = np.concatenate([self.open, np.array(was, dtype=bool)])
+
+    def _turn(self, mono: float) -> None:
+        """Empty the buckets that have left the window."""
+        now = int(mono / max(self.rule.window / BUCKETS, 1e-3)) + 1
+        for _ in range(min(now - self.bucket, BUCKETS)) if self.bucket else ():
+            self.bucket += 1
+            self.grown[self.bucket % BUCKETS] = 0.0
+            self.divisor[self.bucket % BUCKETS] = 0.0
+        self.bucket = now
+
+    def export(self, node: str) -> Any:
+        """Baselines, so that growth during our absence is noticed; windows begin anew."""
+        keeps = self.watch.how in ("grows", "changes")
+        return self.delta.export(node, self.frame.places(node, self.watch.metric)) if keeps else None
+
+    def load(self, node: str, state: Any) -> None:
+        self.delta.load(node, state)
+
+    def forget(self, node: str) -> None:
+        for place in np.flatnonzero(self.open).tolist():
+            if self.key(place)[0] == node:
+                self.open[place] = False
+                self.grown[:, place] = 0.0

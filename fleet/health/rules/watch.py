@@ -1,0 +1,47 @@
+"""How a rule over one metric looks at it, as data.
+
+Decides the few kinds of condition that nearly every published limit is one of: a value against a limit, a value among
+some, bits, growth of a counter, and a rate over a full window. Refuses thresholds: those are the rule's, which a site
+may change; what is here is the meaning of the metric, which it may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fleet.health.rules.types import Rule
+
+How = Literal["at_least", "above", "at_most", "below", "not", "is", "bits", "silent", "grows", "rate", "changes"]
+LEVELS = frozenset({"at_least", "above", "at_most", "below", "not", "is", "bits", "silent"})
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """`title` is a message id; its arguments are `part`, `value`, `limit`, `minutes` and `sub`."""
+
+    how: How
+    metric: str
+    title: str
+    values: tuple[float, ...] = ()  # for `is`
+    mask: int = 0  # for `bits`
+    sub: str = ""  # only rows of this sub-series
+    plus: str = ""  # this metric of the same device is added
+    scale: float = 1.0  # factor to the rule's unit
+    over: str = ""  # the value is divided by this metric of the same device
+    against: str = ""  # the limit is this metric of the same device, where it is told
+    active: str = ""  # judged only while this metric of the same device is at least `active_from`
+    active_from: float = 0.0
+    own_best: bool = False  # the limit is the best this part ever showed, unless the rule's threshold is more
+    seen_good: bool = False  # judged only after it was good once
+    gone_is_good: bool = False  # the exporter leaves the series out when all is well
+    per: float = 1.0  # seconds in the unit of a rate
+    lanes: bool = False  # the limit of a rate is by PCIe generation and width
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A rule made from data: what a site may change, and what it looks at. Several watches are several sources."""
+
+    rule: Rule
+    watches: tuple[Watch, ...]
