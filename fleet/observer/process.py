@@ -35,12 +35,14 @@ from fleet.observer.runfiles import publish, withdraw
 from fleet.observer.scraping import Scraper
 from fleet.observer.session import DATABASE_AWAY, Loop, Session, Stopping
 from fleet.observer.world import World
+from fleet.observer.writedoor import WriteDoor
 from fleet.observer.writer import Writer
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import Change, ClusterReader, WatchState
 from fleet.ports.errors import PortError
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.intake import Intake
+from fleet.telemetry.pushintake import PushIntake
 from fleet.telemetry.series import AMBIGUOUS, Ambiguous
 
 log = logging.getLogger(__name__)
@@ -75,7 +77,9 @@ class Observer:
         self.cycle_loop = Loop(session, "cycle", self.cycle.turn, CYCLE_EVERY)
         self.writer = Writer(session, self.world, self._aliases_changed, self._rebooted)
         self.lane = Lane(session, self.judge, self.cycle_loop.wake.set)
+        self.pushes = PushIntake(self.frame, self.resolve, session.interval)
         push = Push(session, self.lane, self.refusals, self.scraper.targets)
+        push.doors = {"/api/v1/write": WriteDoor(session, self.pushes, self.refusals).take}
         listener = listen(push_host, push_port)
         self.front = Front(session, push, self.scraper, listener)
         if self.front.port != push_port:
@@ -94,6 +98,7 @@ class Observer:
 
     def _aliases_changed(self) -> None:
         self.front.call(self.intake.aliases_changed)
+        self.front.call(self.pushes.aliases_changed)
 
     def _hurry(self, nodes: list[str]) -> None:
         self.front.call(lambda: self.scraper.hurry(nodes))

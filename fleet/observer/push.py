@@ -1,15 +1,15 @@
 """What is pushed to the observer: who may, what is taken, what is answered.
 
 Decides by bearer token (bound to the cluster and perhaps to one node) and by the alias table whose line each is. A line
-of no node, of two, or of another node than the token's is counted and refused. 2xx means committed. Refuses bodies that
-are too large and paths it does not serve yet, each with a sentence.
+of no node, of two, or of another node than the token's is counted and refused. 2xx means committed. What is behind
+each path is a door of its own; here is what all share: method, token, body. Refuses bodies that are too large, and more
+of them at once than memory allows, each with a sentence.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -22,27 +22,23 @@ from django.db import connection
 from fleet.access.models import Token
 from fleet.access.selectors import token_for
 from fleet.inventory.aliases import sentence
+from fleet.observer.answers import Answer, Answered, Door, Headers
 from fleet.observer.lane import Lane
 from fleet.observer.session import DATABASE_AWAY, Session
-from fleet.telemetry.kernellog import KernelLine, read_batch
+from fleet.telemetry import packing
+from fleet.telemetry.kernellog import Batch, KernelLine, read_batch
 from fleet.telemetry.services import Refusal
 
 log = logging.getLogger(__name__)
 MAX_BODY = 8 * 1024 * 1024
 TOKEN_SECONDS, NO_TOKEN_SECONDS = 10.0, 2.0
-LATER = ("/api/v1/write", "/loki/api/v1/push", "/ingest/events", "/ingest/alertmanager")
-
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class Answered(Exception):
-    """The request ends here: status and sentence."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
+MAX_UNDER_WAY = 64 * 1024 * 1024
+"""Bytes of bodies being read or taken at once; beyond that senders are asked to come again."""
 
 
 @dataclass(slots=True)
@@ -67,46 +63,65 @@ class Push:
     lane: Lane
     refusals: Refusals
     targets: Callable[[], list[dict[str, Any]]]
+    doors: dict[str, Door] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    _under_way: int = 0
     _tokens: dict[tuple[str, str], tuple[float, Token | None]] = field(default_factory=dict)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         try:
-            status, body = await self._answer(scope, receive)
+            answer = await self._answer(scope, receive)
         except Answered as error:
-            status, body = error.status, {"error": str(error)}
+            answer = Answer(error.status, {"error": str(error)}, error.headers)
         except Exception:
             log.exception("a pushed request failed")
-            status, body = 500, {"error": "The request failed for a reason that is in the observer's log."}
-        self.counts[f"status_{status}"] += 1
-        headers = [(b"content-type", b"application/json")]
-        if status == 401:
+            answer = Answer(500, {"error": "The request failed for a reason that is in the observer's log."})
+        self.counts[f"status_{answer.status}"] += 1
+        headers = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+        headers.append((b"content-type", b"application/json"))
+        if answer.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
-        if status == 503:
+        if answer.status in (429, 503):
             headers.append((b"retry-after", b"1"))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": orjson.dumps(body)})
+        body = b"" if answer.status == 204 else orjson.dumps(answer.body)
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         path, method = scope["path"], scope["method"]
         if path == "/healthz":
-            return 200, {"observer": self.session.name, "epoch": self.session.epoch}
+            return Answer(200, {"observer": self.session.name, "epoch": self.session.epoch})
         if path == "/sd/targets":
             await self._token(scope, ("read", "push"))
-            return 200, self.targets()
-        if path in LATER:
-            raise Answered(501, f"{path} is not served yet.")
-        if path != "/ingest/logs":
+            return Answer(200, self.targets())
+        door = self._logs if path == "/ingest/logs" else self.doors.get(path)
+        if door is None:
             raise Answered(404, f"There is nothing at {path}.")
         if method != "POST":
-            raise Answered(405, "Logs are posted.")
+            raise Answered(405, f"What {path} takes is posted.")
         token = await self._token(scope, ("push",))
-        return await self._logs(token, await _body(scope, receive))
+        return await self._through(door, token, scope, receive)
 
-    async def _logs(self, token: Token, body: bytes) -> tuple[int, Any]:
-        batch = read_batch(body)
+    async def _through(self, door: Door, token: Token, scope: Scope, receive: Receive) -> Answer:
+        """Read the body and hand it over, if there is room."""
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        said = headers.get(b"content-length", b"")
+        size = min(int(said), MAX_BODY) if said.isdigit() else MAX_BODY // 8
+        if self._under_way and self._under_way + size > MAX_UNDER_WAY:
+            raise Answered(429, "Too much is being sent at once; send it again.")
+        self._under_way += size
+        try:
+            return await door(token, headers, await _body(scope, receive))
+        finally:
+            self._under_way -= size
+
+    async def _logs(self, token: Token, headers: Headers, body: bytes) -> Answer:
+        return await self.hear(token, read_batch(body))
+
+    async def hear(self, token: Token, batch: Batch) -> Answer:
+        """Kernel lines, whoever spelled them, to the lane."""
         for reason, count in batch.rejected.items():
             self.refusals.add(
                 Refusal("push", reason, token.name), f"Log records pushed by {token.name}: {reason}.", count
@@ -119,7 +134,7 @@ class Push:
         if lines and not await self.lane.take(lines):
             raise Answered(503, "The lines could not be stored now; send them again.")
         self.counts["lines"] += len(lines)
-        return 200, {"accepted": len(lines), "rejected": dict(batch.rejected + refused)}
+        return Answer(200, {"accepted": len(lines), "rejected": dict(batch.rejected + refused)})
 
     def _resolve(self, token: Token, claimed: list[KernelLine]) -> tuple[list[tuple[str, KernelLine]], Counter[str]]:
         """Whose line each is; what is nobody's is counted."""
@@ -195,11 +210,9 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
             raise Answered(413, f"A body may have {MAX_BODY} bytes.")
     if headers.get(b"content-encoding", b"").lower() != b"gzip":
         return bytes(body)
-    unpacker = zlib.decompressobj(wbits=31)
     try:
-        plain = unpacker.decompress(bytes(body), MAX_BODY)
-    except zlib.error as error:
-        raise Answered(400, "The body is not gzip, though it says so.") from error
-    if unpacker.unconsumed_tail:
-        raise Answered(413, f"An unpacked body may have {MAX_BODY} bytes.")
-    return plain
+        return packing.gzip(bytes(body), MAX_BODY)
+    except packing.NotPacked as error:
+        raise Answered(400, str(error)) from error
+    except packing.TooLarge as error:
+        raise Answered(413, str(error)) from error

@@ -222,10 +222,18 @@ class Frame:
         self.t.epoch[index] += 1
         self.t.epoch_seq[index] = 0
 
+    def own(self, device: int, target: int) -> None:
+        """From now on this target tells whether the device is there: whoever writes it last counts its scrapes."""
+        self.d.target[device] = self.devices[device].target = target
+
     def saw(self, target: Target, rows: Rows, mono: float, wall: float) -> None:
         """Close one successful scrape: devices first, the target's count last, so that no reader sees a false gap."""
         index, t = target.index, self.t
-        self.d.seq[self.r.device[rows]] = t.seq[index] + 1
+        devices = self.r.device[rows]
+        for device in devices[self.d.gpu[devices] & (self.d.target[devices] != index)].tolist():
+            self.own(device, index)
+        self.r.target[rows] = index
+        self.d.seq[devices] = t.seq[index] + 1
         t.wall[index] = wall
         t.mono[index] = mono
         t.epoch_seq[index] += 1

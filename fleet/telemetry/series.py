@@ -28,7 +28,7 @@ AMBIGUOUS: Final = Ambiguous()
 Resolver = Callable[[str], "str | Ambiguous | None"]  # a name an exporter or log shipper claims -> our node
 
 # Negative rows: why a series has no row. The parser caches them like rows, so a rejected sample costs as little.
-UNWANTED, OTHER_NODE, NO_NODE, TWO_NODES, TOO_MANY, NO_DEVICE = -1, -2, -3, -4, -5, -6
+UNWANTED, OTHER_NODE, NO_NODE, TWO_NODES, TOO_MANY, NO_DEVICE, BAD_LABELS = -1, -2, -3, -4, -5, -6, -7
 REJECTS: dict[int, str] = {
     UNWANTED: "unwanted",
     OTHER_NODE: "wrong_node",
@@ -36,6 +36,7 @@ REJECTS: dict[int, str] = {
     TWO_NODES: "ambiguous_node",
     TOO_MANY: "too_many_series",
     NO_DEVICE: "no_device",
+    BAD_LABELS: "bad_label",
 }
 _HOST = ("Hostname", "hostname")
 _UUID = ("UUID", "gpu_uuid", "uuid")

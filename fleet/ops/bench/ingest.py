@@ -13,10 +13,16 @@ from collections.abc import Callable
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from fleet.ops.bench import _writes as writes
+from fleet.telemetry import packing, remotewrite, remotewrite2
 from fleet.telemetry.exposition import SeriesCache, parse
+from fleet.telemetry.remotewrite import PushCache
 
 GPUS, FAMILIES, TEXTS = 8, 40, 4
 SECONDS = 1.5
+WRITE_SERIES = 2000
+CHURN_SERIES = 1_000_000
+CHURN_SECONDS = 3600.0
 
 
 def text(node: str, seed: int) -> bytes:
@@ -51,6 +57,53 @@ def _rate(once: Callable[[], int], seconds: float) -> float:
     return done / spent
 
 
+def _writes() -> dict[str, float]:
+    """Remote write, from the packed body to rows, values and times."""
+    reader, cache, cache2, turn = _Reader(), PushCache(), PushCache(), 0
+    bodies = [writes.first(WRITE_SERIES, seed) for seed in range(TEXTS)]
+    bodies2 = [writes.second(WRITE_SERIES, seed) for seed in range(TEXTS)]
+    decode = writes.peer()
+
+    def place(labels: dict[str, str]) -> int:
+        return reader.new("", labels, "")
+
+    def ours() -> int:
+        nonlocal turn
+        turn += 1
+        series = remotewrite.split(packing.snappy(bodies[turn % TEXTS]))
+        return len(remotewrite.read(series, cache, place).rows)
+
+    def ours2() -> int:
+        nonlocal turn
+        turn += 1
+        request = remotewrite2.Request(packing.snappy(bodies2[turn % TEXTS]))
+        return len(request.read(0, len(request), cache2, place).rows)
+
+    ours(), ours2()
+    fast, second, slow = _rate(ours, SECONDS), _rate(ours2, SECONDS), _rate(lambda: decode(bodies[0]), SECONDS)
+    return {
+        "rw1_samples_per_s": round(fast),
+        "baseline_rw1_samples_per_s": round(slow),
+        "rw1_ratio": round(fast / slow, 1),
+        "rw2_samples_per_s": round(second),
+    }
+
+
+def _churn() -> dict[str, float]:
+    """An hour in which a million series are new: what their labels leave behind in memory."""
+    cache, seen, plain = PushCache(), 0, writes.first(WRITE_SERIES, 0, "pod-00000000")
+    before = most = writes.resident_mib()
+    began = time.perf_counter()
+    while seen < CHURN_SERIES:
+        cache.now = seen / CHURN_SERIES * CHURN_SECONDS
+        body = packing.snappy(plain).replace(b"pod-00000000", b"pod-%08d" % seen)
+        series = remotewrite.split(body)
+        seen += len(remotewrite.read(series, cache, lambda labels: 0).rows)
+        most = max(most, writes.resident_mib())
+    spent = time.perf_counter() - began
+    return {"churn_series": seen, "churn_rss_mib": round(most - before, 1), "churn_s": round(spent, 1)}
+
+
 def run(nodes: int) -> dict[str, float]:
     """Samples per second, warm, and the peer's on the same texts. `nodes` is capped: more change nothing but memory."""
     count = max(1, min(nodes, 64))
@@ -78,4 +131,6 @@ def run(nodes: int) -> dict[str, float]:
         "text_samples_per_s": round(fast),
         "baseline_text_samples_per_s": round(slow),
         "text_ratio": round(fast / slow, 1),
+        **_writes(),
+        **_churn(),
     }
