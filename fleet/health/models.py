@@ -78,6 +78,10 @@ class Incident(models.Model):
     cluster = models.ForeignKey("inventory.Cluster", on_delete=models.CASCADE, related_name="incidents")
     node = models.ForeignKey("inventory.Node", null=True, on_delete=models.CASCADE, related_name="incidents")
     scope = models.CharField(max_length=24, default="node")
+    place = models.CharField(max_length=253, default="", blank=True)  # of a shared one: which leaf, server, check
+    part_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="parts")
+    plan_after = models.DateTimeField(null=True)  # it may turn out to be shared: nothing is planned before
+    open_until = models.DateTimeField(null=True)  # it flapped: it stays open though its signals cleared
     device = models.CharField(max_length=200, default="", blank=True)
     cause = models.CharField(max_length=64)
     rule = models.CharField(max_length=64)
@@ -96,9 +100,30 @@ class Incident(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["node", "device", "cause"], condition=Q(state="open"), name="incident_open_once"
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["cluster", "scope", "place", "cause"],
+                condition=Q(state="open", node=None),
+                name="incident_shared_once",
+            ),
         ]
 
     @property
     def label(self) -> str:
         return f"INC-{self.pk}"
+
+    @property
+    def is_shared(self) -> bool:
+        """Its cause lies outside of its nodes: nothing is done to them for it."""
+        return self.node_id is None
+
+
+class IncidentMember(models.Model):
+    """A node that a shared incident was seen on."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="members")
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="memberships")
+    joined_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["incident", "node"], name="member_once")]

@@ -7,40 +7,22 @@ being the same rows. Refuses to clear an incident by itself: whoever knows the w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 
 from fleet.audit import services as audit
 from fleet.bus import outbox
-from fleet.health import correlation, selectors
+from fleet.health import correlation, correlation_again, correlation_shared, selectors, sharing
+from fleet.health.correlation_shared import Shape
+from fleet.health.limits import LIMITS
 from fleet.health.models import Incident, NodeVerdict, Signal
 from fleet.health.rules.types import Edge
+from fleet.health.work import ACTOR, BATCH, Work
 from fleet.inventory import lease
 from fleet.inventory.models import Node
-
-ACTOR = "muster:observer"
-BATCH = 1000
-Key = tuple[int, str, str, str]
-
-
-@dataclass(slots=True)
-class _Work:
-    """The rows of the nodes concerned, as they become."""
-
-    cluster_id: int
-    now: datetime
-    boots: dict[int, str]
-    names: dict[int, str]
-    signals: dict[Key, Signal]
-    incidents: dict[int, list[Incident]]
-    new_signals: list[Signal] = field(default_factory=list)
-    touched: dict[int, Signal] = field(default_factory=dict)
-    opened: list[Incident] = field(default_factory=list)
-    worsened: dict[int, Incident] = field(default_factory=dict)
-    entries: list[audit.Entry] = field(default_factory=list)
 
 
 @transaction.atomic
@@ -51,11 +33,14 @@ def apply_edges(
     epoch: int,
     now: datetime,
     journal: list[audit.Entry] | None = None,
+    shape: Shape | None = None,
+    folded: list[int] | None = None,
 ) -> list[int]:
     """Store what the rules found; the ids of incidents that are new or ask for more than before.
 
     With a `journal` the audit entries are appended to it instead of written: the chain's lock comes last, and the
-    caller has more to do in this transaction.
+    caller has more to do in this transaction. With a `shape` what many nodes have in common becomes one shared
+    incident; the nodes' own that became part of one are appended to `folded`, and ask for nothing any more.
     """
     lease.guard(cluster_id, epoch)
     known = [edge for edge in edges if edge.node in nodes]
@@ -68,26 +53,33 @@ def apply_edges(
             _clear(work, node_id, edge)
         else:
             _observe(work, node_id, edge)
+    if shape is not None and work.undecided:
+        sharing.share(work, shape, LIMITS)
+    for node_id, signal, edge in work.undecided:
+        if signal.incident is None:  # nothing shared explains it
+            _open_own(work, node_id, signal, edge, shape)
     _store(work)
+    if folded is not None:
+        folded += work.folded
     if journal is None:
         audit.record(audit.chain_of(cluster_id), work.entries, now)
     else:
         journal += work.entries
-    return [incident.pk for incident in work.opened] + list(work.worsened)
+    return [incident.pk for incident in work.opened if incident.node_id] + list(work.worsened)
 
 
-def _load(cluster_id: int, ids: set[int], now: datetime) -> _Work:
-    rows = list(Node.objects.filter(pk__in=ids).values_list("id", "name", "boot_id"))
+def _load(cluster_id: int, ids: set[int], now: datetime) -> Work:
+    rows = list(Node.objects.filter(pk__in=ids))
     incidents: dict[int, list[Incident]] = {}
     for incident in selectors.open_incidents(cluster_id).filter(node_id__in=ids).order_by("id").select_for_update():
         if incident.node_id is not None:
             incidents.setdefault(incident.node_id, []).append(incident)
     signals = {(s.node_id, s.rule, s.device, s.code): s for s in selectors.open_signals(ids).order_by("id")}
-    boots = {pk: boot for pk, _, boot in rows}
-    return _Work(cluster_id, now, boots, {pk: name for pk, name, _ in rows}, signals, incidents)
+    shared = selectors.open_incidents(cluster_id).filter(node=None).order_by("id").select_for_update()
+    return Work(cluster_id, now, {node.pk: node for node in rows}, signals, incidents, {i.pk: i for i in shared})
 
 
-def _clear(work: _Work, node_id: int, edge: Edge) -> None:
+def _clear(work: Work, node_id: int, edge: Edge) -> None:
     """The finding is over, in whichever form it was observed."""
     for key, signal in list(work.signals.items()):
         if (signal.node_id, signal.device, signal.cause) == (node_id, edge.device, edge.cause):
@@ -97,7 +89,7 @@ def _clear(work: _Work, node_id: int, edge: Edge) -> None:
                 work.touched[signal.pk] = signal
 
 
-def _observe(work: _Work, node_id: int, edge: Edge) -> None:
+def _observe(work: Work, node_id: int, edge: Edge) -> None:
     key = (node_id, edge.rule_id, edge.device[:200], edge.code[:32])
     signal = work.signals.get(key)
     if signal is None:
@@ -116,7 +108,7 @@ def _observe(work: _Work, node_id: int, edge: Edge) -> None:
     _place(work, node_id, signal, edge)
 
 
-def _place(work: _Work, node_id: int, signal: Signal, edge: Edge) -> None:
+def _place(work: Work, node_id: int, signal: Signal, edge: Edge) -> None:
     """Find or open the incident that the signal is a sign of."""
     here = work.incidents.setdefault(node_id, [])
     if signal.incident_id is not None and edge.kind == "refreshed":
@@ -126,9 +118,35 @@ def _place(work: _Work, node_id: int, signal: Signal, edge: Edge) -> None:
     else:
         incident = correlation.belongs_to(edge, here)
     if incident is None:
-        if not correlation.asks_for_action(edge.action_class):
+        if signal.incident_id not in work.shared:  # else told again, and known to be shared
+            signal.incident = None
+            work.undecided.append((node_id, signal, edge))
+        return
+    worse = correlation.worse(edge, incident)
+    if worse:
+        incident.severity, incident.action_class = edge.severity, edge.action_class
+    if incident.plan_after is not None and correlation_shared.is_own(edge.source, edge.device):
+        incident.plan_after, worse = None, True  # the node itself says so now: no need to wait for company
+    if worse and incident.pk is not None:
+        work.worsened[incident.pk] = incident
+    signal.incident = incident
+
+
+def _open_own(work: Work, node_id: int, signal: Signal, edge: Edge, shape: Shape | None) -> None:
+    """The fault is this node's own, unless company comes while it settles."""
+    here = work.incidents.setdefault(node_id, [])
+    incident = correlation.belongs_to(edge, here)  # another of this batch may have opened it
+    if incident is None:
+        recurs = sharing.recurs(work, signal)
+        if not correlation.asks_for_action(edge.action_class) and not recurs:
             return
         incident = _open(work, node_id, edge)
+        if shape is not None:
+            wait = correlation_shared.settles(sharing.sign_of(signal, work.nodes[node_id]), LIMITS)
+            incident.plan_after = work.now + timedelta(seconds=wait) if wait else None
+        if recurs:
+            incident.action_class = "contact_support"
+            incident.evidence["recurring"] = f"{correlation_again.RECURS} times within a day on {edge.device or 'it'}"
         here.append(incident)
         _adopt(work, incident)
     elif correlation.worse(edge, incident):
@@ -138,7 +156,7 @@ def _place(work: _Work, node_id: int, signal: Signal, edge: Edge) -> None:
     signal.incident = incident
 
 
-def _open(work: _Work, node_id: int, edge: Edge) -> Incident:
+def _open(work: Work, node_id: int, edge: Edge) -> Incident:
     incident = Incident(
         cluster_id=work.cluster_id,
         node_id=node_id,
@@ -149,7 +167,7 @@ def _open(work: _Work, node_id: int, edge: Edge) -> Incident:
         severity=edge.severity,
         action_class=edge.action_class,
         title=edge.text[:300],
-        boot_id=work.boots.get(node_id, ""),
+        boot_id=work.nodes[node_id].boot_id if node_id in work.nodes else "",
         first_bad_at=min(edge.first_bad_at, edge.detected_at),
         detected_at=edge.detected_at,
         evidence={**edge.evidence, "said": {"id": edge.title, "args": dict(edge.args)}},
@@ -158,7 +176,7 @@ def _open(work: _Work, node_id: int, edge: Edge) -> Incident:
     return incident
 
 
-def _adopt(work: _Work, incident: Incident) -> None:
+def _adopt(work: Work, incident: Incident) -> None:
     """After-effects may be seen before their fault: take in what stood alone beside it."""
     for signal in work.signals.values():
         if signal.incident_id is None and signal.incident is None and signal.node_id == incident.node_id:
@@ -169,9 +187,10 @@ def _adopt(work: _Work, incident: Incident) -> None:
                     work.touched[signal.pk] = signal
 
 
-def _store(work: _Work) -> None:
+def _store(work: Work) -> None:
     Incident.objects.bulk_create(work.opened, batch_size=BATCH)
-    Incident.objects.bulk_update(work.worsened.values(), ["severity", "action_class"], batch_size=BATCH)
+    sharing.store(work)
+    Incident.objects.bulk_update(work.worsened.values(), ["severity", "action_class", "plan_after"], batch_size=BATCH)
     for signal in (*work.new_signals, *work.touched.values()):
         signal.incident = signal.incident  # takes over the key that the incident has now
     Signal.objects.bulk_create(work.new_signals, batch_size=BATCH)
@@ -180,13 +199,13 @@ def _store(work: _Work) -> None:
     notices = []
     for action, incidents in (("incident.open", work.opened), ("incident.worsen", work.worsened.values())):
         for incident in incidents:
-            name = work.names.get(incident.node_id or 0, "")
+            name = work.name(incident.node_id)
             detail = {"title": incident.title, "cause": incident.cause, "device": incident.device}
             detail["action_class"] = incident.action_class
             work.entries.append(audit.Entry(ACTOR, action, f"incident:{incident.pk}", node=name, detail=detail))
             notices.append(outbox.Notice("incident", str(incident.pk), name))
     for node_id in {s.node_id for s in (*work.new_signals, *work.touched.values())}:
-        notices.append(outbox.Notice("node", str(node_id), work.names.get(node_id, "")))
+        notices.append(outbox.Notice("node", str(node_id), work.name(node_id)))
     outbox.publish(work.cluster_id, notices, work.now)
 
 
@@ -214,6 +233,33 @@ def resolve_incidents(ids: Iterable[int], resolution: str, now: datetime, by: st
         ]
         audit.record(audit.chain_of(cluster_id), entries, now)
     return [incident.pk for incident in rows]
+
+
+def settled(ids: Iterable[int]) -> None:
+    """They stayed alone: from now on they may be planned."""
+    Incident.objects.filter(pk__in=list(ids)).update(plan_after=None)
+
+
+def calm(ids: Iterable[int], now: datetime) -> list[int]:
+    """Of incidents that are quiet, those that may end; a flapping one stays open and says until when."""
+    rows = list(Incident.objects.filter(pk__in=list(ids)).order_by("id"))
+    since = now - correlation_again.FLAP_WINDOW - correlation_again.QUIET
+    times: dict[tuple[int, str, str], list[tuple[datetime, datetime | None]]] = {}
+    signals = Signal.objects.filter(node_id__in={row.node_id for row in rows if row.node_id}, opened_at__gte=since)
+    for node_id, device, cause, opened, cleared in signals.values_list(
+        "node_id", "device", "cause", "opened_at", "cleared_at"
+    ):
+        times.setdefault((node_id, device, cause), []).append((opened, cleared))
+    held = []
+    for row in rows:
+        mine = times.get((row.node_id or 0, row.device, row.cause), [])
+        last = max((cleared for _, cleared in mine if cleared is not None), default=now)
+        until = correlation_again.held_open_until((opened for opened, _ in mine), last, now) if mine else None
+        if until != row.open_until:
+            row.open_until = until
+            held.append(row)
+    Incident.objects.bulk_update(held, ["open_until"], batch_size=BATCH)
+    return [row.pk for row in rows if row.open_until is None]
 
 
 def ensure_verdicts(cluster_id: int, node_ids: Iterable[int], now: datetime) -> None:

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
+from fleet.health import selectors as health
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Mode, Node
 from fleet.lifecycle import grants
@@ -44,7 +46,7 @@ def plan(cluster_id: int, incident_ids: Iterable[int], clock: Clock, by: str = "
     cluster = Cluster.objects.get(pk=cluster_id)
     if cluster.removed_at:
         return []
-    fresh = _fresh(cluster, _candidates(cluster_id, incident_ids), now)
+    fresh = _fresh(cluster, _candidates(cluster_id, incident_ids, now), now)
     made = _create(fresh)
     if not made:
         return []
@@ -59,9 +61,11 @@ def _ask(cluster_id: int, clock: Clock) -> None:
     grants.run(cluster_id, clock)
 
 
-def _candidates(cluster_id: int, incident_ids: Iterable[int]) -> list[Incident]:
+def _candidates(cluster_id: int, incident_ids: Iterable[int], now: datetime) -> list[Incident]:
+    """Not yet those that may turn out to be shared, and no more those that cleared but are kept open."""
     found = (
         Incident.objects.filter(
+            Q(plan_after=None) | Q(plan_after__lte=now),
             pk__in=list(incident_ids),
             cluster_id=cluster_id,
             state=Incident.OPEN,
@@ -69,6 +73,7 @@ def _candidates(cluster_id: int, incident_ids: Iterable[int]) -> list[Incident]:
             node__gone_at=None,
         )
         .exclude(node__workflows__state__in=OPEN_WORKFLOW_STATES)
+        .exclude(pk__in=health.quiet_incidents(cluster_id))
         .select_related("node__pool", "node__lifecycle")
         .order_by("detected_at", "pk")
     )

@@ -10,20 +10,20 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from datetime import datetime
 
 from django.db import transaction
 
 from fleet.audit import services as audit
-from fleet.health import selectors as health_selectors
 from fleet.health import services as health
+from fleet.health.absences import Absences
+from fleet.health.limits import LIMITS
 from fleet.health.rules.engine import RuleEngine
 from fleet.health.rules.types import ClusterView, Edge, NodeFacts, Verdict
 from fleet.inventory import lease
 from fleet.lifecycle import services as lifecycle
-from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES
-from fleet.lifecycle.models import Workflow
+from fleet.lifecycle.withdrawing import withdraw
 from fleet.observer import restore
+from fleet.observer.company import Company
 from fleet.observer.facts import FactsReader
 from fleet.observer.session import DATABASE_AWAY, Session, Stopping
 from fleet.telemetry.frame import Frame
@@ -38,6 +38,8 @@ class Judge:
         self.session, self.frame = session, frame
         self.engine = RuleEngine(frame)
         self.facts = FactsReader(frame)
+        self.company = Company(session, frame)
+        self.absences = Absences(self.engine.findings, LIMITS)
         self._queue: list[Edge] = []
         self._dirty: set[str] = set()
         self._queue_lock = threading.Lock()
@@ -73,9 +75,11 @@ class Judge:
         nodes = self.read_facts()
         view = ClusterView(now=clock.now(), monotonic=clock.monotonic(), frame=self.frame, nodes=nodes)
         edges = self.engine.cycle(view)
+        verdicts = self.engine.verdicts(view)
+        edges += self.absences.look(verdicts, nodes, view.now)
         with self._queue_lock:
             self._queue += edges
-        return self.engine.verdicts(view)
+        return verdicts
 
     def remember(self, nodes: set[str]) -> None:
         """Save the rules' memory of these nodes with the next commit."""
@@ -113,10 +117,16 @@ class Judge:
         plans: list[int] = []
         with transaction.atomic():
             lease.guard(session.cluster_id, session.epoch)
-            ids = health.apply_edges(session.cluster_id, batch, self.facts.ids, session.epoch, now, journal)
+            folded: list[int] = []
+            shape = self.company.shape()
+            ids = health.apply_edges(
+                session.cluster_id, batch, self.facts.ids, session.epoch, now, journal, shape, folded
+            )
             restore.save(session.cluster_id, states, self.facts.ids)
             if ids:
-                plans = lifecycle.plan(session.cluster_id, ids, now)
+                plans = lifecycle.plan(session.cluster_id, ids, now, session.clock)
+            if folded:
+                withdraw(folded, "Its fault is shared by many nodes; nothing is done to any one of them for it.", now)
             audit.record(audit.chain_of(session.cluster_id), journal, now)
         self.edges += len(batch)
         self.opened += len(ids)
@@ -133,17 +143,5 @@ class Judge:
                 log.exception("dropped an edge that cannot be stored: %s", edge)
 
     def settle(self) -> list[int]:
-        """Resolve incidents whose signals are all cleared and that no workflow works on (a workflow ends its own)."""
-        quiet = health_selectors.quiet_incidents(self.session.cluster_id)
-        if not quiet:
-            return []
-        busy = Workflow.objects.filter(incident_id__in=quiet, state__in=OPEN_WORKFLOW_STATES)
-        free = sorted(set(quiet) - set(busy.values_list("incident_id", flat=True)))
-        if not free:
-            return []
-        return self._resolve(free, self.session.clock.now())
-
-    def _resolve(self, ids: list[int], now: datetime) -> list[int]:
-        with transaction.atomic():
-            lease.guard(self.session.cluster_id, self.session.epoch)
-            return health.resolve_incidents(ids, "The fault is over: all its signals cleared.", now)
+        """End what is over, plan what has settled; the incidents that ended."""
+        return self.company.settle()

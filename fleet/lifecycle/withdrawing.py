@@ -1,0 +1,68 @@
+"""Takes back what was planned for a fault that turned out to be shared.
+
+Decides by how far a workflow has come: one that has not touched its node is cancelled with its claims; one that holds
+or drains gives back what it holds by its last step. Refuses to interrupt a remediation that is under way: its guard
+finds the incident closed before the next act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from fleet.audit import services as audit
+from fleet.lifecycle import services
+from fleet.lifecycle.fence import Change, write
+from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
+from fleet.lifecycle.models import Workflow
+from fleet.lifecycle.playbooks import DRAIN, HOLD
+from fleet.policy import services as claims
+
+ACTOR = "muster:observer"
+
+
+def withdraw(incident_ids: Iterable[int], reason: str, now: datetime) -> list[int]:
+    """The workflows that were taken back, in the caller's transaction."""
+    rows = (
+        Workflow.objects.select_for_update(of=("self",))
+        .select_related("node", "cluster", "incident")
+        .filter(incident_id__in=list(incident_ids), state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
+        .order_by("pk")
+    )
+    taken = []
+    for workflow in rows:
+        untouched = workflow.state in (WorkflowState.PLANNED, WorkflowState.WAITING) or (
+            workflow.verb == HOLD and not workflow.hold_value
+        )
+        if untouched:
+            _cancel(workflow, reason, now)
+        elif workflow.verb in (HOLD, DRAIN):
+            services.abort(workflow.pk, ACTOR, reason, now)
+        else:
+            continue
+        taken.append(workflow.pk)
+    return taken
+
+
+def _cancel(workflow: Workflow, reason: str, now: datetime) -> None:
+    claims.release(workflow.pk, now)
+    detail = {"verb": workflow.verb, "incident": workflow.incident_id, "reason": reason}
+    entry = audit.Entry(
+        actor=ACTOR,
+        action="workflow.withdraw",
+        object=f"workflow:{workflow.pk}",
+        node=workflow.node.name,
+        detail=detail,
+    )
+    changes = {
+        "state": WorkflowState.CANCELLED,
+        "wake_at": None,
+        "ended_at": now,
+        "outcome": reason[:300],
+        "blocked_code": "",
+        "blocked_text": "",
+        "blocked_since": None,
+        "blocked_until": None,
+        "version": workflow.version + 1,
+    }
+    write(workflow, Change(changes, entries=[entry]), now, ACTOR)
