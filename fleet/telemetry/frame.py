@@ -272,6 +272,11 @@ class Frame:
         index = self._device_index.get((self.node_index.get(node, -1), device))
         return None if index is None else self._row(metric, index, sub)
 
+    def row_at(self, metric: str, device: int, sub: str = "") -> int:
+        """The row of a metric at a device index, -1 where there is none."""
+        row = self._row(metric, device, sub)
+        return -1 if row is None else row
+
     def value(self, metric: str, node: str, device: str = "", sub: str = "") -> float | None:
         row = self.find(metric, node, device, sub)
         return None if row is None or self.r.mono[row] == NEVER else float(self.r.value[row])
@@ -280,11 +285,6 @@ class Frame:
         """Everything known of a node, for its page and for evidence."""
         for row in self._by_node.get(self.node_index.get(node, -1), ()):
             if self.r.mono[row] == NEVER:
-    def row_at(self, metric: str, device: int, sub: str = "") -> int:
-        """The row of a metric at a device index, -1 where there is none."""
-        row = self._row(metric, device, sub)
-        return -1 if row is None else row
-
                 continue
             device, value = self.device_of(row).key, float(self.r.value[row])
             age, source = mono - float(self.r.mono[row]), float(self.r.source[row])
