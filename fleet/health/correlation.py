@@ -20,8 +20,18 @@ NODE_WIDE = frozenset({"mount-hung"})
 """Causes that name several devices of a node for one fault: a server that hangs stops its log line and each mount."""
 
 SEVERITIES = ("degraded", "unhealthy")
-ACTIONS = ("ignore", "monitor", "restart_app", "inspect", "contact_support", "reset_gpu", "reboot_node", "replace_part")
-ACTING = frozenset({"inspect", "contact_support", "reset_gpu", "reboot_node", "replace_part"})
+ACTIONS = (
+    "ignore",
+    "monitor",
+    "restart_app",
+    "ticket",
+    "inspect",
+    "contact_support",
+    "reset_gpu",
+    "reboot_node",
+    "replace_part",
+)
+ACTING = frozenset({"ticket", "inspect", "contact_support", "reset_gpu", "reboot_node", "replace_part"})
 """Action classes that ask somebody to do something to the node; the others are signals without an incident."""
 
 

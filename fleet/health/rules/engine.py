@@ -66,7 +66,7 @@ class RuleEngine:
         self._parts |= self._watched()
         nfs = self._parts["nfs-stalled"]
         assert isinstance(nfs, NfsStalled)  # noqa: S101  a fact of the table above, for the type checker
-        self._lines = KernelLines(self.rules["xid-log"], frame, self.findings, nfs)
+        self._lines = KernelLines(self.rules, frame, self.findings, nfs)
         self._verdicts = Verdicts(self.findings)
 
     def _watched(self) -> dict[str, FrameRule]:

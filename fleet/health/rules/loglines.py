@@ -1,30 +1,38 @@
 """Kernel lines to findings: the primary source of Xids, and the fast path.
 
-Decides at once and from one line, its node's facts and the table; never waits for a cycle. Refuses to let 43 and 45
+Decides at once and from one line, its node's facts and the tables; never waits for a cycle. Refuses to let 43 and 45
 stand for themselves (they follow another fault), lets 154 outrank the table, and keeps what is older than the node's
-horizon as history. A line's time is corrected by the node's measured clock error, and never lies in the future.
+horizon as history. Lines of other parts are rules of their own,
+in `lines`. A line's time is corrected by the node's measured clock error, and never lies in the future.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from fleet.health.rules import xid
+from fleet.health.rules import sxid, xid
 from fleet.health.rules.findings import Findings
 from fleet.health.rules.gpu import XID_TITLE, gpu_evidence, gpu_label
+from fleet.health.rules.lines import LINES, LineRule
 from fleet.health.rules.storage import NfsStalled
 from fleet.health.rules.types import Edge, NodeFacts, Rule
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.kernellog import KernelLine
 from fleet.telemetry.kernelsignals import KernelSignal, match
 
+SXID_TITLE = "NVSwitch %(switch)s reported SXid %(code)s: %(name)s"
 SMALL_SKEW = 5.0
 FAR_FUTURE = timedelta(minutes=5)
 
 
 class KernelLines:
-    def __init__(self, rule: Rule, frame: Frame, findings: Findings, nfs: NfsStalled) -> None:
-        self.rule, self.frame, self.findings, self.nfs = rule, frame, findings, nfs
+    def __init__(self, rules: Mapping[str, Rule], frame: Frame, findings: Findings, nfs: NfsStalled) -> None:
+        self.rules, self.frame, self.findings, self.nfs = rules, frame, findings, nfs
+
+    @property
+    def rule(self) -> Rule:
+        return self.rules["xid-log"]
 
     def take(self, line: KernelLine, facts: NodeFacts, now: datetime) -> list[Edge]:
         signal = match(line.text)
@@ -41,7 +49,44 @@ class KernelLines:
                 self.findings.counts["history"] += 1
             else:
                 self.nfs.stalled(facts.name, signal.device, at, now)
+        elif signal.kind == "sxid":
+            return self._sxid(signal, line, facts, at, now)
+        elif signal.kind in LINES:
+            return self._other(LINES[signal.kind], signal, line, facts, at, now)
         return []
+
+    def _sxid(
+        self, signal: KernelSignal, line: KernelLine, facts: NodeFacts, at: datetime, now: datetime
+    ) -> list[Edge]:
+        """A complaint of an NVSwitch; the severity in its line outranks the table."""
+        code = int(signal.code)
+        what = sxid.meaning(code, signal.fatal)
+        if what.severity is None:
+            self.findings.counts["ignored_sxid"] += 1
+            return []
+        device, lasting = f"switch:{signal.device}", what.severity == "unhealthy"
+        args = {"switch": signal.device, "code": str(code), "name": what.name}
+        edge = Edge(
+            "opened", "sxid-log", facts.name, device, str(code), f"sxid-{code}", what.severity, what.action, SXID_TITLE,
+            {"device": device, "node": facts.name, **args}, at, now, "kernel_log", lasting,
+            {"sxid": code, "pci": signal.device, "line": line.text[:400], "by_table": what.source},
+        )  # fmt: skip
+        return self.findings.observe(edge, facts, at, expires=0.0 if lasting else self.rules["sxid-log"].clear)
+
+    def _other(
+        self, what: LineRule, signal: KernelSignal, line: KernelLine, facts: NodeFacts, at: datetime, now: datetime
+    ) -> list[Edge]:
+        rule = self.rules[what.rule]
+        device = what.prefix + signal.device if signal.device else ""
+        severity, action = rule.severity, rule.action_class
+        if signal.fatal is False and severity == "unhealthy":
+            severity, action = "degraded", "monitor"
+        edge = Edge(
+            "opened", rule.id, facts.name, device, "", rule.id, severity, action, what.title,
+            {"device": device, "node": facts.name, "part": signal.device, "detail": signal.detail[:120]},
+            at, now, "kernel_log", rule.latched, {"line": line.text[:400], "part": signal.device},
+        )  # fmt: skip
+        return self.findings.observe(edge, facts, at, expires=0.0 if rule.latched else rule.clear)
 
     def _when(self, line: KernelLine, node: str, now: datetime) -> datetime:
         if line.at is None:

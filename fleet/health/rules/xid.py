@@ -13,10 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
+from fleet.health.rules import nvlink
 from fleet.health.rules.types import ActionClass, Severity
 
 TABLE = Path(__file__).resolve().parents[1] / "tables" / "xid.csv"
 AFTER_EFFECTS = frozenset({43, 45})
+ASKED_LATER = frozenset(
+    {46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(144, 151), 155, 156, 158}
+)
+"""Fatal codes after which a driver from R565 on says in a 154 what it needs."""
 RECOVERY = 154
 # What the driver may ask for in an Xid 154, most specific wording first.
 _REQUESTS: tuple[tuple[str, ActionClass], ...] = (
@@ -58,14 +63,18 @@ def meaning(code: int, detail: str = "", fatal: bool | None = None) -> Meaning:
     if action == "follow_text":
         action, severity = _requested(detail)
     elif action == "decode":
-        action, severity = ("monitor", "degraded") if fatal is False else ("reset_gpu", "unhealthy")
+        told = nvlink.decode(code, detail)
+        if told is not None:
+            name, action, severity = f"{name}, {told.unit}", told.action, told.severity
+        else:
+            action, severity = ("monitor", "degraded") if fatal is False else ("reset_gpu", "unhealthy")
     if action == "ignore" or severity == "none":
         return Meaning(code, name, "ignore", None, source)
     return Meaning(code, name, cast(ActionClass, action), cast(Severity, severity), source)
 
 
 def _requested(detail: str) -> tuple[str, str]:
-    said = detail.lower()
+    said = detail.lower().rpartition(" to ")[2]  # "changed from A to B": what was asked before is over
     for words, action in _REQUESTS:
         if words in said:
             return action, "none" if action == "ignore" else "degraded" if action == "monitor" else "unhealthy"
