@@ -15,7 +15,7 @@ from dashboard.views.said_lists import incident_said, incidents_said
 from fleet.access.decorators import needs
 from fleet.access.rights import VIEW
 from fleet.access.selectors import visible_clusters
-from fleet.readmodels import incident_page, lists, words
+from fleet.readmodels import company, incident_page, lists, words
 from fleet.readmodels.timeline import evidence_line
 
 STATES = {"open": _("Open"), "resolved": _("Resolved")}
@@ -37,6 +37,7 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "page": found,
         "incident": found.incident,
+        "members": company.members_of(found.incident) if found.incident.is_shared else [],
         "now": clock.now(),
         "said": incident_said(found),
         "asks": words.word(words.ACTION_CLASSES, found.incident.action_class),

@@ -25,7 +25,7 @@ from fleet.lifecycle.machine import OUT_STATES
 from fleet.lifecycle.playbooks import CLAIMS
 from fleet.policy import selectors as policy
 from fleet.policy.rules import decide
-from fleet.readmodels import measures, node_page, timeline, words
+from fleet.readmodels import company, measures, node_page, timeline, words
 from fleet.readmodels.why import answer
 
 RANGE_WORDS = {"45m": _("45 min"), "2h": _("2 h")}
@@ -33,6 +33,7 @@ GROUP_WORDS = {"all": _("All"), "signals": _("Signals"), "steps": _("Steps"), "p
 RANGES = {"45m": timedelta(minutes=45), "2h": timedelta(hours=2)}
 PARTS = {"now": "node/_now.html", "timeline": "node/_timeline.html", "side": "node/_side.html"}
 CAPS = "node/_caps.html"
+OFFENCES = "node/_offences.html"
 
 
 def _nodes(request: HttpRequest, name: str) -> list[Node]:
@@ -50,6 +51,9 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     part = request.GET.get("part", "")
     if part == "caps":
         return render(request, CAPS, _caps(found[0]))
+    if part == "offences":
+        record = company.record_of(found[0], clock.now())
+        return render(request, OFFENCES, {"node": found[0], "record": record})
     return render(request, PARTS.get(part, "node/page.html"), _context(request, found[0]))
 
 

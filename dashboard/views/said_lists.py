@@ -85,7 +85,7 @@ def audit_said(tips: list[ChainTip]) -> SafeString:
 
 def incident_said(page: IncidentPage) -> SafeString:
     incident = page.incident
-    where = _on(incident.node.name if incident.node else incident.scope)
+    where = _on(incident.node.name) if incident.node else SafeString("")
     took = spans.span((incident.detected_at - incident.first_bad_at).total_seconds())
     text = _("<b>{title}</b>{where}, detected at {time}, {took} after its first bad sample.")
     lead = format_html(
@@ -105,6 +105,10 @@ def _incident_next(page: IncidentPage) -> SafeString:
         reason = incident.resolution.rstrip(".") or _("its cause is clear")
         return format_html(_("<b>Resolved at {time}:</b> {reason}."), time=time, reason=reason)
     running = next((row for row in page.workflows if row.ended_at is None), None)
+    if incident.is_shared:
+        return fixed(
+            _("<b>Next:</b> a person looks at what its nodes share; nothing is done to any one of them.")
+        )
     if running is None:
         return fixed(_("<b>Next:</b> no workflow is open for it; a person looks at it."))
     link = format_html('<a href="{}">{}</a>', reverse("workflow", args=[running.pk]), running.label)

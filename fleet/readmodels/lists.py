@@ -89,8 +89,10 @@ def workflows(visible: Visible, wanted: Filter) -> Page[Workflow]:
 
 
 def incidents(visible: Visible, wanted: Filter) -> Page[Incident]:
-    """Open ones first, then newest first; each with its newest workflow."""
+    """Open ones first, then newest first; each with its newest workflow. What became part of a shared one is there."""
     rows = _seen(Incident.objects.select_related("cluster", "node"), visible, wanted)
+    if not wanted.node:
+        rows = rows.filter(part_of=None)
     if wanted.q:
         rows = rows.filter(Q(title__icontains=wanted.q) | Q(cause__icontains=wanted.q))
     counts = _counts(rows)

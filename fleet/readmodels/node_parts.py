@@ -1,14 +1,14 @@
 """The rows that belong to one node, read together.
 
-Decides which workflow and which incident a node's page is about: the open one, else a plan, else the newest. Two
-queries: one finds the node, one brings everything that hangs on it. Refuses to judge what it brings.
+Decides which workflow and which incident a node's page is about: the open one, else a plan or a shared one, else the
+newest. Two queries: one finds the node, one brings everything that hangs on it. Refuses to judge what it brings.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import Case, IntegerField, OuterRef, Q, Subquery, Value, When
+from django.db.models import Case, Exists, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
 
 from fleet.health.models import Incident, Signal
 from fleet.inventory.models import Alias, Bmc, Device, Node
@@ -62,17 +62,20 @@ def parts_of(node: Node) -> Parts:
             p_signals=rows_of(Signal.objects.filter(node=mine, cleared_at=None).order_by("-opened_at", "-pk"), SIGNALS),
             p_tickets=rows_of(Ticket.objects.filter(node=mine, state=Ticket.OPEN).order_by("-opened_at"), 1),
             p_incidents=rows_of(Incident.objects.filter(node=mine).order_by(OPEN_FIRST, "-detected_at", "-pk"), 1),
+            p_shared=rows_of(_shared_with(), 1),
             p_workflows=rows_of(Workflow.objects.filter(node=mine).order_by(RANK, "-created_at", "-pk"), 1),
             p_cause=rows_of(Incident.objects.filter(workflows__pk=Subquery(current[:1]))),
             p_steps=rows_of(Step.objects.filter(workflow_id=Subquery(current[:1])).order_by("started_at", "pk")),
         )
-        .values("p_devices", "p_aliases", "p_bmcs", "p_signals", "p_tickets", "p_incidents", "p_workflows", "p_cause",
-                "p_steps")
+        .values("p_devices", "p_aliases", "p_bmcs", "p_signals", "p_tickets", "p_incidents", "p_shared", "p_workflows",
+                "p_cause", "p_steps")
         .get()
     )  # fmt: skip
     workflow = _first(rebuilt(Workflow, row["p_workflows"]))
     incident = _first(rebuilt(Incident, row["p_incidents"]))
-    cause = _first(rebuilt(Incident, row["p_cause"]))
+    cause, shared = _first(rebuilt(Incident, row["p_cause"])), _first(rebuilt(Incident, row["p_shared"]))
+    if shared is not None and (incident is None or incident.state != Incident.OPEN):
+        incident = shared
     if workflow is not None and workflow.ended_at is None and cause is not None:
         incident = cause
     return Parts(
@@ -85,6 +88,12 @@ def parts_of(node: Node) -> Parts:
         workflow=workflow,
         steps=rebuilt(Step, row["p_steps"]),
     )
+
+
+def _shared_with() -> QuerySet[Incident]:
+    """Open incidents that many nodes share and that this one shows a sign of now."""
+    signs = Signal.objects.filter(incident=OuterRef("pk"), node=OuterRef(OuterRef("pk")), cleared_at=None)
+    return Incident.objects.filter(Exists(signs), node=None, state=Incident.OPEN).order_by("-detected_at")
 
 
 def _first(rows: list[Row]) -> Row | None:

@@ -43,7 +43,7 @@ def why(cluster: str, name: str, now: datetime) -> dict[str, Any]:
     incident = (
         workflow.incident
         if workflow and workflow.incident
-        else Incident.objects.filter(node=node, state=Incident.OPEN).order_by("pk").first()
+        else Incident.objects.filter(node=node, state=Incident.OPEN).order_by("pk").first() or _shared(node)
     )
     return answer(node, workflow, incident, None if workflow is None else _step_text(workflow), now)
 
@@ -67,7 +67,7 @@ def answer(
         if workflow is None
         else {"id": workflow.pk, "state": workflow.state, "attempt": workflow.attempt},
         "step": None if workflow is None or planned else _step(workflow, step_text or ""),
-        "blocked": _blocked(workflow, now),
+        "blocked": _blocked(workflow, now) if workflow is not None else _waiting(incident, now),
         "would": [item["verb"] for item in workflow.plan] if workflow is not None and planned else [],
         "text": sentence(node, workflow, incident),
     }
@@ -113,6 +113,30 @@ def _blocked(workflow: Workflow | None, now: datetime) -> dict[str, Any] | None:
         "since": _iso(workflow.blocked_since),
         "until": _iso(max(until, now) if until else None),
     }
+
+
+def _shared(node: Node) -> Incident | None:
+    """An open incident that many nodes share, this one among them."""
+    shared = Incident.objects.filter(node=None, state=Incident.OPEN, signals__node=node, signals__cleared_at=None)
+    return shared.order_by("pk").first()
+
+
+def _waiting(incident: Incident | None, now: datetime) -> dict[str, Any] | None:
+    """Why an open incident has no workflow on purpose."""
+    if incident is None or incident.state != Incident.OPEN:
+        return None
+    until = None
+    if incident.is_shared:
+        reason, text = "shared", f"{incident.label} is shared by many nodes: nothing is done to any one of them for it."
+    elif incident.plan_after is not None and incident.plan_after > now:
+        reason, until = "settling", incident.plan_after
+        text = "Other nodes may have the same trouble: it is planned when it stays alone."
+    elif incident.open_until is not None:
+        reason, until = "flapping", incident.open_until
+        text = "It came three times within an hour; it stays open until it has been quiet for half an hour."
+    else:
+        return None
+    return {"reason": reason, "text": text, "since": _iso(incident.detected_at), "until": _iso(until)}
 
 
 def sentence(node: Node, workflow: Workflow | None, incident: Incident | None) -> str:

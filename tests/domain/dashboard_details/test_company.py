@@ -1,0 +1,77 @@
+"""Shared incidents and repeat offenders, as people read them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from fleet.health.models import Incident, IncidentMember, Signal
+from fleet.inventory.models import Cluster, Node
+from fleet.readmodels.company import record_of
+from fleet.readmodels.why import why
+from fleet.tickets.models import Ticket
+from tests.builders import T0, a_node, an_incident
+from tests.domain.dashboard_details.conftest import a_signal
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def node(cluster: Cluster) -> Node:
+    return a_node(cluster, "gpu-r01-09")
+
+
+@pytest.fixture
+def shared(node: Node) -> Incident:
+    incident = an_incident(
+        node, cause="fabric", title="InfiniBand trouble on 3 nodes of leaf leaf-7: suspect the switch"
+    )
+    Incident.objects.filter(pk=incident.pk).update(node=None, scope="leaf", place="leaf-7")
+    incident.refresh_from_db()
+    IncidentMember.objects.create(incident=incident, node=node, joined_at=T0)
+    a_signal(node, incident)
+    return incident
+
+
+def test_the_page_of_a_shared_incident_lists_its_nodes(viewer: Client, shared: Incident) -> None:
+    page = viewer.get(f"/incidents/{shared.pk}/").content.decode()
+    assert "Nodes that share it" in page and "gpu-r01-09" in page and "leaf-7" in page
+    assert "nothing is done to any one of them" in page
+
+
+def test_a_members_page_and_why_say_that_it_is_shared(viewer: Client, shared: Incident, node: Node) -> None:
+    page = viewer.get(f"/nodes/{node.name}/").content.decode()
+    assert f"/incidents/{shared.pk}/" in page and "shared by many nodes" in page
+    told = why("", node.name, T0)
+    assert told["incident"]["id"] == shared.pk and told["blocked"]["reason"] == "shared"
+    Signal.objects.update(cleared_at=T0)
+    assert why("", node.name, T0)["blocked"] is None
+
+
+def test_a_fault_that_may_be_shared_says_until_when_it_settles(node: Node) -> None:
+    an_incident(node, plan_after=T0 + timedelta(seconds=20))
+    told = why("", node.name, T0)
+    assert told["blocked"]["reason"] == "settling"
+    assert told["blocked"]["until"] == (T0 + timedelta(seconds=20)).isoformat()
+
+
+def test_what_became_part_of_a_shared_incident_is_listed_there_only(
+    viewer: Client, shared: Incident, node: Node
+) -> None:
+    part = an_incident(node, part_of=shared, state="resolved")
+    assert f"INC-{part.pk}<" not in viewer.get("/incidents/").content.decode()
+    assert record_of(node, T0).score == 0
+
+
+def test_the_score_of_a_repeat_offender_shows_what_it_is_made_of(viewer: Client, node: Node) -> None:
+    an_incident(node, title="GPU 3 fell off", detected_at=T0 - timedelta(days=14))
+    found = record_of(node, T0)
+    assert found.score == pytest.approx(0.5)
+    page = viewer.get(f"/nodes/{node.name}/?part=offences").content.decode()
+    assert "GPU 3 fell off" in page
+    Ticket.objects.create(
+        cluster=node.cluster, node=node, state="closed", title="Board", opened_at=T0 - timedelta(days=3), closed_at=T0
+    )
+    assert record_of(node, T0).score == 0
