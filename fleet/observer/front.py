@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import uvicorn
 import uvloop
@@ -44,6 +44,7 @@ class Front:
     def __init__(self, session: Session, push: Push, scraper: Scraper, listener: socket.socket) -> None:
         self._session, self._push, self._scraper, self._listener = session, push, scraper, listener
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.beside: list[Callable[[], Awaitable[None]]] = []  # what else runs in the loop until the session ends
         self._server: uvicorn.Server | None = None
 
     @property
@@ -90,20 +91,21 @@ class Front:
         )
         self._server = uvicorn.Server(config)
         serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
-        scraping = asyncio.create_task(self._keep_scraping())
+        working = [asyncio.create_task(self._keep(work)) for work in (self._scraper.run, *self.beside)]
         while not self._server.started and not serving.done():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         publish(self._session.run_dir / f"observer-{self._session.name}.url", self.url)
         while not self._session.stopping():  # noqa: ASYNC110 - a thread's event, set by other threads
             await asyncio.sleep(0.1)
         self._server.should_exit = True
-        scraping.cancel()
-        await asyncio.wait([serving, scraping], timeout=2)
+        for task in working:
+            task.cancel()
+        await asyncio.wait([serving, *working], timeout=2)
 
-    async def _keep_scraping(self) -> None:
+    async def _keep(self, work: Callable[[], Awaitable[None]]) -> None:
         while not self._session.stopping():
             try:
-                await self._scraper.run()
+                await work()
             except Exception:
-                log.exception("scraping failed; it goes on")
+                log.exception("%s failed; it goes on", getattr(work, "__qualname__", "a part of the loop"))
                 await asyncio.sleep(1)

@@ -12,13 +12,14 @@ from typing import Any
 
 from fleet import wiring
 from fleet.inventory import clusters, lease
-from fleet.inventory.models import Cluster
+from fleet.inventory.models import Cluster, MetricsSource
 from fleet.observer.conditions import Conditions
 from fleet.observer.cycle import Cycle
 from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
 from fleet.observer.process import owner_name
 from fleet.observer.push import Refusals
+from fleet.observer.querying import Announced, Querier, rule_reads
 from fleet.observer.scraping import Scraper
 from fleet.observer.session import Session
 from fleet.observer.world import World
@@ -26,6 +27,7 @@ from fleet.observer.writer import Writer
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import Change, WatchState
 from fleet.telemetry.frame import Frame
+from fleet.telemetry.gleaning import Gleaner
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.series import AMBIGUOUS, Ambiguous
 
@@ -58,8 +60,15 @@ def _pass(session: Session) -> dict[str, Any]:
         return session.names.get(match.node_id) if match.node_id is not None else None
 
     intake = Intake(frame, resolve)
-    scraper = Scraper(session, intake, world.exporters, lambda: world.exporters_version, lambda: True)
-    cycle = Cycle(session, frame, judge, scraper, Conditions(list(session.cluster.conditions)))
+    queried = session.cluster.metrics_source == MetricsSource.QUERY
+    exporters = dict if queried else world.exporters
+    scraper = Scraper(session, intake, exporters, lambda: world.exporters_version, lambda: True)
+    conditions, refusals = Conditions(list(session.cluster.conditions)), Refusals()
+    cycle = Cycle(session, frame, judge, scraper, conditions)
+    gleaner = Gleaner(frame, resolve, session.interval)
+    querier = Querier(
+        session, gleaner, conditions, refusals, lambda: wiring.metrics(session.cluster), Announced(world), rule_reads()
+    )
     writer = Writer(session, world, lambda: None, lambda nodes: None)
     session.connected_at = session.cluster.connected_at
     writer.load_names()
@@ -68,8 +77,10 @@ def _pass(session: Session) -> dict[str, Any]:
     _list(session, world)
     writer.turn()
     asyncio.run(scraper.once())
+    if querier.wanted():
+        asyncio.run(_ask(querier))
     cycle.turn()
-    keeper = Keeper(session, frame, intake, Refusals(), judge.remember)
+    keeper = Keeper(session, frame, intake, refusals, judge.remember)
     keeper.parts()
     judge.commit()
     keeper.count_refusals()
@@ -79,11 +90,16 @@ def _pass(session: Session) -> dict[str, Any]:
         "pods": pods,
         "targets": scraper.total(),
         "scraped": scraper.counts["scraped"],
-        "samples": scraper.counts["samples"],
+        "queries": querier.counts["queries"],
+        "samples": scraper.counts["samples"] + querier.counts["samples"],
         "signals": judge.edges,
         "incidents": judge.opened,
         "plans": judge.plans,
     }
+
+
+async def _ask(querier: Querier) -> None:
+    await querier.once()
 
 
 def _list(session: Session, world: World) -> None:

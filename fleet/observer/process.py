@@ -14,7 +14,7 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,7 @@ from django.db import connection
 
 from fleet import wiring
 from fleet.inventory import clusters, lease
-from fleet.inventory.models import Cluster
+from fleet.inventory.models import Cluster, MetricsSource
 from fleet.observer.conditions import Conditions
 from fleet.observer.cycle import Cycle
 from fleet.observer.front import Front, listen
@@ -31,16 +31,19 @@ from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
 from fleet.observer.lane import Lane
 from fleet.observer.push import Push, Refusals
+from fleet.observer.querying import Announced, Querier, rule_reads
 from fleet.observer.runfiles import publish, withdraw
 from fleet.observer.scraping import Scraper
 from fleet.observer.session import DATABASE_AWAY, Loop, Session, Stopping
-from fleet.observer.world import World
+from fleet.observer.world import Exporter, World
 from fleet.observer.writedoor import WriteDoor
 from fleet.observer.writer import Writer
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import Change, ClusterReader, WatchState
 from fleet.ports.errors import PortError
+from fleet.ports.metrics import MetricsReader
 from fleet.telemetry.frame import Frame
+from fleet.telemetry.gleaning import Gleaner
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.pushintake import PushIntake
 from fleet.telemetry.series import AMBIGUOUS, Ambiguous
@@ -69,8 +72,8 @@ class Observer:
         self.scraper = Scraper(
             session,
             self.intake,
-            self.world.exporters,
-            lambda: self.world.exporters_version,
+            self._exporters,
+            lambda: 2 * self.world.exporters_version + self._queried(),
             self.world.pods_synced.is_set,
         )
         self.cycle = Cycle(session, self.frame, self.judge, self.scraper, self.conditions, self._hurry)
@@ -82,6 +85,11 @@ class Observer:
         push.doors = {"/api/v1/write": WriteDoor(session, self.pushes, self.refusals).take}
         listener = listen(push_host, push_port)
         self.front = Front(session, push, self.scraper, listener)
+        gleaner = Gleaner(self.frame, self.resolve, session.interval)
+        self.querier = Querier(
+            session, gleaner, self.conditions, self.refusals, self._metrics, Announced(self.world), rule_reads()
+        )
+        self.front.beside.append(self.querier.run)
         if self.front.port != push_port:
             text = f"The push port {push_port} is taken; pushes are received on {self.front.port}."
             self.conditions.state("push_port", text, session.clock.now())
@@ -96,7 +104,18 @@ class Observer:
             return AMBIGUOUS
         return self.session.names.get(match.node_id) if match.node_id is not None else None
 
+    def _exporters(self) -> Mapping[tuple[str, str], Exporter]:
+        """What to scrape: nothing where the metrics API is to be asked instead."""
+        return {} if self._queried() else self.world.exporters()
+
+    def _queried(self) -> bool:
+        return self.session.cluster.metrics_source == MetricsSource.QUERY
+
+    def _metrics(self) -> MetricsReader | None:
+        return wiring.metrics(self.session.cluster)
+
     def _aliases_changed(self) -> None:
+        self.front.call(self.querier.gleaner.aliases_changed)
         self.front.call(self.intake.aliases_changed)
         self.front.call(self.pushes.aliases_changed)
 

@@ -84,7 +84,8 @@ def test_one_pass_tells_what_it_saw(cluster: Cluster, var: Path) -> None:
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert list(summary) == [
-        "cluster", "nodes", "pods", "targets", "scraped", "samples", "signals", "incidents", "plans", "seconds",
+        "cluster", "nodes", "pods", "targets", "scraped", "queries", "samples", "signals", "incidents", "plans",
+        "seconds",
     ]  # fmt: skip
     assert (summary["nodes"], summary["targets"], summary["scraped"], summary["incidents"]) == (
         NODES,
