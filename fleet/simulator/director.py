@@ -9,6 +9,7 @@ from random import Random
 from fleet.simulator.faults import FaultRefused, Faults
 from fleet.simulator.faults_gpu import GpuFaults
 from fleet.simulator.host import GPUS, Host
+from fleet.simulator.pace import gang_of
 from fleet.simulator.scenarios import Pick, Planned, Scenario, ScenarioError
 from fleet.simulator.store import Store
 from fleet.simulator.timeline import Timeline, stamp
@@ -87,9 +88,25 @@ class Director:
         if pick.rack:
             racks = list(dict.fromkeys(host.rack for host in self.hosts))
             healthy = [host for host in healthy if host.rack == racks[min(pick.rack, len(racks)) - 1]]
+        if pick.leaf:
+            leaves = list(dict.fromkeys(host.leaf for host in self.hosts))
+            healthy = [host for host in healthy if host.leaf == leaves[min(pick.leaf, len(leaves)) - 1]]
         if pick.pool:
             healthy = [host for host in healthy if host.pool == pick.pool]
-        return self.rng.sample(healthy, min(pick.count, len(healthy)))
+        if pick.each_gang:
+            return self._one_of_each(healthy, pick.count)
+        count = round(pick.share * len(self.hosts)) if pick.share else pick.count
+        return self.rng.sample(healthy, min(count, len(healthy)))
+
+    def _one_of_each(self, hosts: list[Host], count: int) -> list[Host]:
+        """A node of each of so many gangs (0: of all); a gang of one or two has no peers to stand out from."""
+        gangs: dict[str, list[Host]] = {}
+        for host in hosts:
+            if gang := gang_of(host):
+                gangs.setdefault(gang, []).append(host)
+        large = [members for members in gangs.values() if len(members) > 2]
+        chosen = self.rng.sample(large, min(count or len(large), len(large)))
+        return [self.rng.choice(members) for members in chosen]
 
     def _hit(self, planned: Planned, host: Host, device: int | None) -> None:
         try:

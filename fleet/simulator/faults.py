@@ -7,7 +7,7 @@ the list of what is known. The physics of each family lives beside this file.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fleet.simulator.host import Host
+from fleet.simulator.host import Gpu, Host
 
 Act = Callable[[Host, int], None]
 
@@ -72,7 +72,7 @@ class Faults:
             if fault.boot_mends:
                 host.faults.discard(name)
                 fault.mend(host, -1)
-        host.gpus.clear()
+        host.gpus = {index: Gpu(odd=gpu.odd) for index, gpu in host.gpus.items() if gpu.odd}
         for port in host.ports.values():
             port.downed = port.recoveries = port.symbol_errors = 0
 

@@ -14,6 +14,7 @@ from fleet.simulator.timeline import Timeline
 
 FLAPS = 4
 FLAP_SECONDS = 6.0
+FLAPPING = {"ib_flap", "leaf_flap"}
 
 
 class FabricFaults:
@@ -34,6 +35,7 @@ class FabricFaults:
         faults.teach(
             Fault("ib_down", self.link_down, self.links_up, PORTS, boot_mends=False),
             Fault("ib_flap", lambda h, d: self.flap(h, d, FLAPS), self.links_up, PORTS),
+            Fault("leaf_flap", self.leaf_flap, self.leaf_up, PORTS, boot_mends=False),
             Fault("nfs_hang", self.hang, self.unhang),
             Fault("nfs_server_down", self.server_down, self.server_up, boot_mends=False),
         )
@@ -55,7 +57,7 @@ class FabricFaults:
 
     def flap(self, host: Host, device: int, left: int) -> None:
         """Down and up again a few times; each time the counters that only ever grow have grown."""
-        if "ib_flap" not in host.faults or not host.up:
+        if not host.faults & FLAPPING or not host.up:
             return
         port = host.port(device)
         self.link_down(host, device)
@@ -63,12 +65,26 @@ class FabricFaults:
         port.symbol_errors += 150
 
         def back() -> None:
-            if "ib_flap" in host.faults and host.up:
+            if host.faults & FLAPPING and host.up:
                 self.link_up(host, device)
                 if left > 1:
                     self.timeline.after(FLAP_SECONDS, lambda: self.flap(host, device, left - 1))
 
         self.timeline.after(FLAP_SECONDS / 2, back)
+
+    def leaf_flap(self, host: Host, device: int) -> None:
+        """The leaf switch above this node goes up and down: so does that port of every node below it."""
+        for other in self._below(host):
+            other.faults.add("leaf_flap")
+            self.timeline.after(self.rng.uniform(0.0, 0.5), _flap(self, other, device))
+
+    def leaf_up(self, host: Host, device: int) -> None:
+        for other in self._below(host):
+            other.faults.discard("leaf_flap")
+            self.links_up(other, device)
+
+    def _below(self, host: Host) -> list[Host]:
+        return [other for other in self.hosts.values() if other.leaf == host.leaf]
 
     def hang(self, host: Host, device: int) -> None:
         mount = MOUNTS[device % len(MOUNTS)]
@@ -108,6 +124,10 @@ class FabricFaults:
 
     def _relieved(self, host: Host, mount: str) -> None:
         self.kernel_log.say(host, f"nfs: server {self.storage.server(host, mount)} OK")
+
+
+def _flap(fabric: FabricFaults, host: Host, device: int) -> Callable[[], None]:
+    return lambda: fabric.flap(host, device, FLAPS)
 
 
 def _bind(act: Callable[[Host, str], None], host: Host) -> Callable[[], None]:

@@ -13,8 +13,11 @@ from fleet.simulator.timeline import Timeline
 NONE, RESET, REBOOT = 0, 1, 2
 TEXTS = {
     31: "pid=48213, name=python3, Ch 0000000c, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted",
+    43: "pid=48213, name=python3, Ch 0000000c",
+    45: "pid=48213, name=python3, Ch 0000000c",
     48: "pid='<unknown>', name=<unknown>, DBE (double bit error) ECC Error has occurred",
     79: "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    94: "pid='<unknown>', name=<unknown>, Contained: SM (0x1). RST: No, D-RST: No",
     95: "pid='<unknown>', name=<unknown>, Uncontained: FBHUB. RST: Yes, D-RST: No",
 }
 ACTIONS = {RESET: "GPU Reset Required", REBOOT: "Node Reboot Required"}
@@ -34,6 +37,10 @@ class GpuFaults:
             Fault("xid79", lambda h, d: self.xid(h, d, 79, REBOOT, gone=True), self.mend, GPUS),
             Fault("xid48", lambda h, d: self.xid(h, d, 48, RESET, dbe=1), self.mend, GPUS),
             Fault("xid31", lambda h, d: self.xid(h, d, 31, NONE), self.mend, GPUS),
+            Fault("xid43", lambda h, d: self.xid(h, d, 43, NONE), self.mend, GPUS),
+            Fault("xid45", lambda h, d: self.xid(h, d, 45, NONE), self.mend, GPUS),
+            Fault("xid94", lambda h, d: self.xid(h, d, 94, NONE), self.mend, GPUS),
+            Fault("xid_storm", self.storm, self.mend, GPUS),
             Fault("ecc_dbe", lambda h, d: self.xid(h, d, 95, RESET, dbe=2), self.mend, GPUS),
             Fault("gpu_lost", self.lost, self.mend, GPUS),
             Fault("thermal", self.heat, self.mend, GPUS),
@@ -52,6 +59,11 @@ class GpuFaults:
             self.timeline.after(1.5, lambda: self._announce(host, device, recovery, host.boot_id))
             self.timeline.after(1.0, lambda: self.controller.offer_gpus(host))
 
+    def storm(self, host: Host, device: int) -> None:
+        """What one broken application leaves on a node: a fault of its own and the two codes of its end."""
+        for step, code in enumerate((94 if host.index % 4 == 0 else 31, 43, 45)):
+            self.timeline.after(step * 0.4, lambda code=code: self.xid(host, device, code, NONE))  # type: ignore[misc]
+
     def lost(self, host: Host, device: int) -> None:
         """Gone without an Xid: only the missing series and the PCIe slot tell."""
         host.gpu(device).gone = True
@@ -64,7 +76,9 @@ class GpuFaults:
     def mend(self, host: Host, device: int) -> None:
         """A negative device means all of them. A GPU that is back has no latched code: its driver was reloaded."""
         for index in list(host.gpus) if device < 0 else [device]:
-            host.gpus.pop(index, None)
+            gpu = host.gpus.pop(index, None)
+            if gpu is not None and gpu.odd:
+                host.gpus[index] = Gpu(odd=gpu.odd)
         self.controller.offer_gpus(host)
 
     def latch(self, host: Host, device: int, code: int, age: float) -> None:

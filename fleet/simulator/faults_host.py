@@ -30,6 +30,7 @@ class HostFaults:
         faults.teach(
             Fault("not_ready", self.kubelet_dies, self.kubelet_returns),
             Fault("host_dead", self.die, self.revive),
+            Fault("isolated", self.cut_off, self.reconnect),
             Fault("psu", self.lose_supply, self.replace_supply, SUPPLIES, boot_mends=False),
             Fault("bmc_silent", _nothing, _nothing, boot_mends=False),
             Fault("bmc_lies", _nothing, _nothing, boot_mends=False),
@@ -57,6 +58,14 @@ class HostFaults:
         if host.up:
             host.exporters = True
             self.kubelet_returns(host, device)
+
+    def cut_off(self, host: Host, device: int) -> None:
+        """The network is away: nobody hears its kubelet or its exporters, and it runs on."""
+        host.exporters = False
+        self.controller.kubelet_died(host)
+
+    def reconnect(self, host: Host, device: int) -> None:
+        self.revive(host, device)
 
     def lose_supply(self, host: Host, device: int) -> None:
         host.psu_failed = device

@@ -29,6 +29,7 @@ class Gpu:
     recovery: int = 0
     hot_since: float = 0.0
     xid_times: list[float] = field(default_factory=list)
+    odd: dict[str, float] = field(default_factory=dict)  # lasting oddity -> since
 
 
 @dataclass(slots=True)
@@ -39,6 +40,7 @@ class Port:
     downed: int = 0
     symbol_errors: int = 0
     recoveries: int = 0
+    odd: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -65,6 +67,9 @@ class Host:
     ports: dict[int, Port] = field(default_factory=dict)
     faults: set[str] = field(default_factory=set)
     hung_mounts: dict[str, float] = field(default_factory=dict)  # mount point -> since
+    odd: dict[str, float] = field(default_factory=dict)
+    pace: float = 1.0  # share of its speed that the gang on this host reaches
+    starved: bool = False  # that gang waits for its data
     psu_failed: int = -1
     claims_to_be: str = ""
     owners: list[str] = field(default_factory=lambda: [""] * GPUS)  # pod key per GPU

@@ -22,10 +22,16 @@ class Physics:
                 return f"GPU {index} has uncorrectable memory errors"
             if gpu.hot_since:
                 return f"GPU {index} is throttled by heat"
+            if gpu.odd:
+                return f"GPU {index} does not reach its speed or counts errors: {', '.join(sorted(gpu.odd))}"
         for index, port in sorted(host.ports.items()):
             if not port.up:
                 return f"port mlx5_{index} is down"
+            if port.odd:
+                return f"port mlx5_{index} does not reach its bandwidth"
         for mount in MOUNTS:
             if self.storage.hung_since(host, mount):
                 return f"mount {mount} does not answer"
+        if "fs_readonly" in host.odd:
+            return "file system / is read-only"
         return "diagnostics failed at level 3" if "stubborn" in host.faults else None

@@ -124,7 +124,7 @@ class Simulator:
         path = request.path
         if self.world is None:
             return Response(503)
-        if path.startswith("/nodes/"):
+        if path.startswith(("/nodes/", "/fabric/")):
             return self.world.exporters.answer(path)
         if path.startswith("/bmc/"):
             return await self.world.bmcs.answer(request)

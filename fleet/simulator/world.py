@@ -16,6 +16,7 @@ from fleet.simulator.faults_api import ApiFaults
 from fleet.simulator.faults_fabric import FabricFaults
 from fleet.simulator.faults_gpu import GpuFaults
 from fleet.simulator.faults_host import HostFaults
+from fleet.simulator.faults_odd import OddFaults
 from fleet.simulator.happenings import Happenings
 from fleet.simulator.host import Host, lay_out
 from fleet.simulator.jobs import Jobs
@@ -26,6 +27,7 @@ from fleet.simulator.kube.writing import Writing
 from fleet.simulator.kubelets import Kubelets
 from fleet.simulator.node_controller import NodeController
 from fleet.simulator.options import Options
+from fleet.simulator.pace import Pace
 from fleet.simulator.physics import Physics
 from fleet.simulator.power import Power
 from fleet.simulator.redfish import Bmcs
@@ -67,6 +69,7 @@ class World:
         self.faults = Faults(hosts)
         gpu_faults = GpuFaults(self.faults, self.kernel_log, self.controller, self.timeline)
         FabricFaults(self.faults, self.kernel_log, self.timeline, self.storage, hosts, rng)
+        OddFaults(self.faults, self.kernel_log, self.timeline, Pace(hosts, self.timeline))
         HostFaults(self.faults, self.controller, self.kubelets, self.store, hosts)
         self.power = Power(self.timeline, self.stats, self.controller, self.faults, self.kernel_log)
         access = Access(options.read_token, options.act_token)

@@ -7,6 +7,7 @@ between scrapes: the text of one node costs well under a millisecond and no memo
 import math
 from functools import lru_cache
 
+from fleet.simulator.exporters.oddities import altered
 from fleet.simulator.host import GPUS, PCI, Gpu, Host, identity
 from fleet.simulator.objects import DRIVER, GPU_MODEL
 
@@ -44,7 +45,13 @@ FAMILIES = (
     ("DCGM_FI_PROF_DRAM_ACTIVE", "gauge", "Ratio of cycles the memory interface is busy."),
     ("DCGM_FI_PROF_PCIE_TX_BYTES", "gauge", "PCIe bytes sent per second."),
     ("DCGM_FI_PROF_PCIE_RX_BYTES", "gauge", "PCIe bytes received per second."),
+    ("DCGM_FI_DEV_PCIE_LINK_WIDTH", "gauge", "PCIe lanes in use."),
+    ("DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", "gauge", "PCIe lanes there are."),
+    ("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "counter", "NVLink flow-control CRC errors."),
+    ("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "counter", "NVLink retries."),
+    ("DCGM_FI_DEV_FABRIC_MANAGER_STATUS", "gauge", "Status of the fabric manager."),
 )
+NAMES = tuple(name for name, _, _ in FAMILIES)
 XID = "DCGM_FI_DEV_XID_ERRORS"
 XID_COUNT = "DCGM_EXP_XID_ERRORS_COUNT"
 MESSAGES = {
@@ -79,7 +86,7 @@ def text(host: Host, now: float) -> str:
         for label, value in zip(full, row, strict=True):
             filling += (label, value)
     body = _template(len(visible)) % tuple(filling)
-    return body + _xids(host, dict(zip(visible, full, strict=True)), now)
+    return body + _xids(host, dict(zip(visible, full, strict=True)), now) + _switches(host)
 
 
 def _labels(host: Host) -> tuple[str, ...]:
@@ -113,12 +120,17 @@ def _values(host: Host, index: int, now: float) -> tuple[object, ...]:
     hot = 0.0 if not gpu.hot_since else min(30.0, 6.0 + (now - gpu.hot_since) * 4.0)
     tensor = 0.46 + 0.05 * wave + 0.02 * ripple if busy else 0.0
     draw = (615 + 45 * wave + 12 * ripple if busy else 72 + 2 * wave) * (0.62 if hot else 1.0)
+    if host.pace < 1.0 and busy:
+        slow = "grey_gpu" in gpu.odd  # the one that all wait for is busy all the time
+        tensor *= 1.0 if slow else host.pace
+        draw *= 0.72 if slow else 0.4 + 0.6 * host.pace
+    share = host.pace if host.starved else 1.0  # of the time with kernels on it: who waits for a peer spins
     temperature = (62 if busy else 31) + 3 * wave + ripple + index % 4 + hot
     used = 71200 + 400 * wave if busy else 4.0
     clock = 945 if hot else 1980 - (15 if ripple > 0.9 else 0) if busy else 345
     throttled = int((now - gpu.hot_since) * 8e8) if hot else 0
     energy = int((now - host.booted_at) * (600e3 if busy else 72e3))
-    return (
+    values = (
         clock,
         2619,
         int(temperature + 9),
@@ -126,8 +138,8 @@ def _values(host: Host, index: int, now: float) -> tuple[object, ...]:
         f"{draw:.3f}",
         energy,
         int((now - host.booted_at) / 86400) if index == 5 else 0,
-        min(100, int(97 + 3 * ripple)) if busy else 0,
-        int(48 + 6 * wave) if busy else 0,
+        min(100, int((97 + 3 * ripple) * share)) if busy else 0,
+        int((48 + 6 * wave) * host.pace) if busy else 0,
         0,
         0,
         int(81559 - 551 - used),
@@ -140,18 +152,32 @@ def _values(host: Host, index: int, now: float) -> tuple[object, ...]:
         gpu.dbe * 3,
         gpu.dbe,
         gpu.dbe,
-        int((340e3 + 20e3 * wave) if busy else 0),
+        int((340e3 + 20e3 * wave) * host.pace if busy else 0),
         0,
         0x48 if hot else 0x4 if busy and draw > 660 else 0x0 if busy else 0x1,
         throttled,
         0,
         gpu.recovery,
-        f"{0.94 + 0.04 * ripple if busy else 0.0:.6f}",
+        f"{(0.94 + 0.04 * ripple) * share if busy else 0.0:.6f}",
         f"{tensor:.6f}",
         f"{tensor * 0.8:.6f}",
         int(2.1e9 + 3e8 * wave) if busy else 1200,
         int(3.4e9 + 4e8 * wave) if busy else 1800,
+        16,
+        16,
+        0,
+        0,
+        3,
     )
+    return altered(NAMES, values, gpu.odd, now) if gpu.odd else values
+
+
+def _switches(host: Host) -> str:
+    """The last fatal error of each NVSwitch."""
+    name = "DCGM_FI_DEV_NVSWITCH_FATAL_ERRORS"
+    code = 20034 if "sxid" in host.odd else 0
+    shown = host.claims_to_be or host.name
+    return f'# TYPE {name} gauge\n{name}{{nvswitch="nvswitch0",Hostname="{shown}"}} {code}\n'
 
 
 def _xids(host: Host, labels: dict[int, str], now: float) -> str:

@@ -7,6 +7,7 @@ the hardware would not have.
 import math
 from functools import lru_cache
 
+from fleet.simulator.exporters.oddities import altered
 from fleet.simulator.host import PORTS, Host, Port
 from fleet.simulator.storage import MOUNTS, Storage
 
@@ -31,6 +32,7 @@ IB_COUNTERS = (
 )
 SIZES = {"/": (1.9e12, 1.2e12), "/raid": (2.8e13, 1.9e13), "/data": (5e14, 1.4e14), "/home": (1e14, 6e13)}
 DISKS = {"/": "/dev/nvme0n1p2", "/raid": "/dev/md0"}
+IB_NAMES = (*IB_STATES, *IB_COUNTERS)
 HEALTHY = Port()
 
 
@@ -62,8 +64,10 @@ def _port(host: Host, index: int, port: Port, now: float) -> tuple[object, ...]:
     busy = bool(host.owners[index % len(host.owners)])
     since = max(0.0, now - host.booted_at)
     moved = int(since * (2.2e10 if busy else 2e4) * (1 + 0.02 * math.sin(index)))
+    if "nic_slow" in port.odd and busy:
+        moved -= int((now - port.odd["nic_slow"]) * 1.5e10)
     state, physical = (4, 5) if port.up else (1, 2)
-    return (
+    values = (
         state,
         physical,
         50000000000,
@@ -83,6 +87,7 @@ def _port(host: Host, index: int, port: Port, now: float) -> tuple[object, ...]:
         0,
         0,
     )
+    return altered(IB_NAMES, values, port.odd, now) if port.odd else values
 
 
 def _filesystems(host: Host, storage: Storage) -> str:
@@ -97,8 +102,11 @@ def _filesystems(host: Host, storage: Storage) -> str:
         if hung:
             labels = labels.replace('device_error=""', 'device_error="mountpoint timeout"')
         errors.append(f"node_filesystem_device_error{{{labels}}} {int(hung)}")
+        readonly = int(mount == "/" and "fs_readonly" in host.odd)
+        if mount == "/raid" and "fs_full" in host.odd:
+            free = size * 0.004
         if not hung:
-            for name, value in zip(families, (size, free, free, 0), strict=True):
+            for name, value in zip(families, (size, free, free, readonly), strict=True):
                 families[name].append(f"node_filesystem_{name}{{{labels}}} {value:g}")
     lines += ["# TYPE node_filesystem_device_error gauge", *errors]
     for name, entries in families.items():
@@ -128,17 +136,25 @@ def _nfs(host: Host, storage: Storage, now: float) -> str:
         for operation, share in (("READ", 0.7), ("WRITE", 0.2), ("GETATTR", 0.1)):
             labels = f'{export},operation="{operation}"'
             add("node_mountstats_nfs_operations_requests_total", labels, int(answered * share))
-            add("node_mountstats_nfs_operations_response_time_seconds_total", labels, answered * share * 0.004)
+            slow = _slow_seconds(host, now) if mount == "/data" else 0.0
+            took = (answered * 0.004 + slow * 85) * share
+            add("node_mountstats_nfs_operations_response_time_seconds_total", labels, took)
             timeouts = int((now - since) / 5) if since and operation == "GETATTR" else 0
             add("node_mountstats_nfs_operations_major_timeouts_total", labels, timeouts)
     return "".join(f"# TYPE {name} counter\n" + "\n".join(lines) + "\n" for name, lines in families.items())
+
+
+def _slow_seconds(host: Host, now: float) -> float:
+    """How much longer answers took in all, for one operation a second: 2 s each if slow, 0.3 s if all read at once."""
+    slow = (now - host.odd["nfs_slow"]) * 2.0 if "nfs_slow" in host.odd else 0.0
+    return slow + ((now - host.odd["data_bound"]) * 0.3 if "data_bound" in host.odd else 0.0)
 
 
 def _system(host: Host, now: float, skew: float, hung: bool) -> str:
     busy = 8 - host.free_gpus()
     wave = math.sin(now / 131 + host.index)
     up = now - host.booted_at
-    blocked = 6 if hung else 0
+    blocked = 6 if hung else 4 if host.starved else 0
     values = (
         ("node_boot_time_seconds", "gauge", f"{host.booted_at + skew:.0f}"),
         ("node_time_seconds", "gauge", f"{now + skew:.6f}"),
@@ -159,7 +175,12 @@ def _system(host: Host, now: float, skew: float, hung: bool) -> str:
     shown = host.claims_to_be or host.name
     uname = f'domainname="(none)",machine="x86_64",nodename="{shown}",release="6.8.0-79-generic",sysname="Linux"'
     edac = "node_edac_uncorrectable_errors_total"
-    labelled = (("node_uname_info", "gauge", f"{{{uname}}} 1"), (edac, "counter", '{controller="0"} 0'))
+    corrected = int((now - host.odd["edac"]) * 0.2) if "edac" in host.odd else 0
+    labelled = (
+        ("node_uname_info", "gauge", f"{{{uname}}} 1"),
+        (edac, "counter", f'{{controller="0"}} {int("edac_ue" in host.odd)}'),
+        ("node_edac_correctable_errors_total", "counter", f'{{controller="0"}} {corrected}'),
+    )
     return "".join(f"# TYPE {name} {kind}\n{name} {value}\n" for name, kind, value in values) + "".join(
         f"# TYPE {name} {kind}\n{name}{value}\n" for name, kind, value in labelled
     )
@@ -171,8 +192,26 @@ def _sensors(host: Host, now: float) -> str:
     for package in range(2):
         chip = f"platform_coretemp_{package}"
         lines.append(f'node_hwmon_temp_celsius{{chip="{chip}",sensor="temp1"}} {54 + 4 * wave + package:.0f}')
-    lines.append("# TYPE ipmi_power_state gauge")
-    for supply in range(4):
-        failed = supply == host.psu_failed
-        lines.append(f'ipmi_power_state{{id="{supply + 1}",name="PSU{supply + 1}"}} {2 if failed else 0}')
-    return "\n".join(lines) + "\n"
+    for name in ("ipmi_power_state", "ipmi_sensor_state"):
+        lines.append(f"# TYPE {name} gauge")
+        for supply in range(4):
+            state = 2 if supply == host.psu_failed else 0
+            lines.append(f'{name}{{id="{supply + 1}",name="PSU{supply + 1}",type="Power Supply"}} {state}')
+    return "\n".join(lines) + "\n" + _disks(host, now)
+
+
+def _disks(host: Host, now: float) -> str:
+    """NVMe health as the usual collector beside node-exporter writes it; the second disk is the one that suffers."""
+    worn, since = "nvme_wear" in host.odd, host.odd.get("nvme_media")
+    families = {
+        "nvme_percentage_used_ratio": (0.07, 0.97 if worn else 0.07),
+        "nvme_available_spare_ratio": (1, 0.06 if worn else 1),
+        "nvme_available_spare_threshold_ratio": (0.1, 0.1),
+        "nvme_critical_warning": (0, int(worn)),
+        "nvme_media_errors_total": (0, 0 if since is None else 3 + int((now - since) / 60)),
+    }
+    return "".join(
+        f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}\n"
+        + "".join(f'{name}{{device="/dev/nvme{i}n1"}} {value}\n' for i, value in enumerate(values))
+        for name, values in families.items()
+    )

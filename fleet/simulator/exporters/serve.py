@@ -6,7 +6,7 @@ samples in another node's name. It refuses to answer for nodes that do not exist
 
 from collections.abc import Callable
 
-from fleet.simulator.exporters import dcgm, node
+from fleet.simulator.exporters import dcgm, node, switches
 from fleet.simulator.host import Host
 from fleet.simulator.storage import Storage
 from fleet.simulator.store import Store
@@ -23,7 +23,9 @@ class Exporters:
         self.now = now
 
     def answer(self, path: str) -> Response:
-        """path is /nodes/<node>/<dcgm|node>/metrics."""
+        """path is /nodes/<node>/<dcgm|node>/metrics, or /fabric/metrics for the switches' ends of cables."""
+        if path == "/fabric/metrics":
+            return Response(200, switches.text(self.hosts, self.now()).encode(), TEXT)
         parts = path.strip("/").split("/")
         host = self.hosts.get(parts[1]) if len(parts) == 4 and parts[3] == "metrics" else None
         if host is None or parts[2] not in ("dcgm", "node"):

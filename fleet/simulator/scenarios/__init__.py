@@ -19,10 +19,14 @@ class ScenarioError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Which nodes an event hits: so many, at random, of a rack (its number), a pool, or named ones."""
+    """Which nodes an event hits: so many (or a share of all), at random, of a rack or a leaf (its number), a pool, or
+    named ones; `each_gang` takes one node of so many gangs, and of the whole fleet as many gangs as there are for 0."""
 
     count: int = 1
+    share: float = 0.0
     rack: int = 0
+    leaf: int = 0
+    each_gang: bool = False
     pool: str = ""
     names: tuple[str, ...] = ()
 

@@ -29,7 +29,7 @@ def test_inject_breaks_and_mends(
 @pytest.mark.parametrize(
     ("order", "said"),
     [
-        (["nonsense", "--node", NODE], "known faults: bmc_500"),
+        (["nonsense", "--node", NODE], "known faults: aer, bmc_500"),
         (["xid79", "--node", "nobody"], "unknown node 'nobody'"),
         (["xid79"], "unknown node ''"),
         (["xid79", "--node", NODE, "--device", "9"], "devices 0 to 7"),

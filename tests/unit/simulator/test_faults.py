@@ -165,7 +165,7 @@ def test_a_clock_that_steps(fleet: Client) -> None:
 @pytest.mark.parametrize(
     ("order", "said"),
     [
-        ({"fault": "nonsense", "node": NODE}, "known faults: bmc_500"),
+        ({"fault": "nonsense", "node": NODE}, "known faults: aer, bmc_500"),
         ({"fault": "xid79", "node": "nobody"}, "unknown node 'nobody'; the 48 nodes are gpu-r01-01"),
         ({"fault": "xid79", "node": ""}, "unknown node"),
         ({"fault": "xid79", "node": NODE, "device": 8}, "devices 0 to 7"),

@@ -131,7 +131,7 @@ def test_a_scenario_with_a_mistake_says_where(tmp_path: Path, text: str, said: s
 
 
 def test_unknown_scenarios_and_faults(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="there are calm, day"):
+    with pytest.raises(ScenarioError, match="there are blink, calm, day"):
         load("nonsense")
     file = tmp_path / "mine.yaml"
     file.write_text("events: [{at: 1, fault: nonsense}]")
