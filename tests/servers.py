@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Protocol
@@ -37,7 +38,15 @@ def _start(argv: list[str], server: Server, var: Path, stdin: bytes = b"") -> su
             said = process.stdout.read().decode(errors="replace") if process.stdout else ""
             raise RuntimeError(f"{argv[0]} did not start: {said[-2000:]}")
         time.sleep(0.02)
+    threading.Thread(target=_drain, args=(process,), daemon=True).start()
     return process
+
+
+def _drain(process: subprocess.Popen[bytes]) -> None:
+    """Each refused statement is logged; a full pipe would stop the server in the middle of its answer."""
+    if process.stdout is not None:
+        for _line in process.stdout:
+            pass
 
 
 def _stop(process: subprocess.Popen[bytes], number: int) -> None:
