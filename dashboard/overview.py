@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from django.template import Context
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -16,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from dashboard import spans
+from dashboard.templatetags import muster as tags
 from dashboard.words import MODE_WORD, STATE_WORD, VERDICT_WORD
 from fleet.readmodels.fleet_map import PLANNED, Counts, NodeRow, ranked
 from fleet.readmodels.totals import Totals
@@ -32,7 +34,7 @@ class Item(NamedTuple):
     small: str
     link: str
     href: str
-    rest: str
+    rest: str | SafeString
     hot: bool
 
 
@@ -111,6 +113,11 @@ def strip(nodes: Sequence[NodeRow], counts: Counts, found: Totals, now: datetime
     ]
 
 
+def _at(now: datetime) -> Context:
+    """The context that the time tags ask for."""
+    return Context({"now": now})
+
+
 def _node_link(row: NodeRow) -> str:
     return address("node", row.name)
 
@@ -130,7 +137,7 @@ def _sick(nodes: Sequence[NodeRow], counts: Counts, now: datetime) -> Item:
             "",
             False,
         )
-    since = spans.age(fresh.since, now) if fresh.since else ""
+    since = tags.ago(_at(now), fresh.since)
     return Item(
         "inc",
         _("Unhealthy"),
@@ -138,7 +145,7 @@ def _sick(nodes: Sequence[NodeRow], counts: Counts, now: datetime) -> Item:
         _("of %(n)s nodes") % {"n": f"{counts.nodes:,}"},
         f"{fresh.name}: {_short(fresh.why)}",
         _node_link(fresh),
-        _("newest, %(span)s ago") % {"span": since},
+        format_html(_("newest, {since}"), since=since),
         True,
     )
 
@@ -153,9 +160,9 @@ def _blocked(nodes: Sequence[NodeRow], found: Totals, now: datetime) -> Item:
             "lock", _("Blocked"), "0", small, _("No guard keeps a workflow waiting"), address("workflows"), rest, False
         )
     first = min(stuck, key=lambda row: (row.blocked_until is None, row.blocked_until or now))
-    until = ""
+    until: str | SafeString = ""
     if first.blocked_until is not None and first.blocked_until > now:
-        until = _("asks again in %(span)s") % {"span": spans.age(now, first.blocked_until)}
+        until = format_html(_("asks again in {left}"), left=tags.countdown(_at(now), first.blocked_until))
     href = address("workflow", first.workflow) if first.workflow is not None else address("workflows")
     text = first.blocked_text or _("waits for approval")
     return Item("lock", _("Blocked"), str(len(stuck)), small, f"{first.name}: {_short(text)}", href, until, True)
@@ -189,7 +196,7 @@ def _tickets(found: Totals, now: datetime) -> Item:
         return Item(
             "ticket", _("Tickets"), "0", _("open"), _("No repair waits for people"), address("tickets"), "", False
         )
-    oldest = _("oldest: %(span)s") % {"span": spans.age(found.oldest_ticket_at, now)} if found.oldest_ticket_at else ""
+    oldest = format_html(_("oldest: {age}"), age=tags.since(_at(now), found.oldest_ticket_at))
     return Item(
         "ticket",
         _("Tickets"),

@@ -103,9 +103,9 @@ def figure(name: str, page: NodePage, peers: Band, since: datetime, until: datet
     if drawn.faulty is not None:
         title = _("GPU %(n)d") % {"n": drawn.faulty}
         data.append(_line(title, drawn.own, FAULTY, kind.unit))
-        data += _ends(title, drawn.own, FAULTY)
+        data += _ends(title, drawn.own, FAULTY, since, until)
     else:
-        data += _ends(rest, drawn.rest, OWN)
+        data += _ends(rest, drawn.rest, OWN, since, until)
     layout: dict[str, Any] = {
         "xaxis": {"type": "date", "range": [_iso(since), _iso(until)], "tickformat": "%H:%M"},
         "yaxis": {"nticks": 4, "fixedrange": True},
@@ -129,16 +129,20 @@ def _line(name: str, points: Points, colour: str, unit: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _ends(name: str, points: Points, colour: str) -> list[dict[str, Any]]:
-    """A dot where a line ended before the range did."""
-    last = next(((at, value) for at, value in reversed(points) if value is not None), None)
-    if last is None or points[-1][0] - last[0] < timedelta(minutes=1):
+def _ends(name: str, points: Points, colour: str, since: datetime, until: datetime) -> list[dict[str, Any]]:
+    """A dot where a line ended before the range did, and since when; the words lie where the plot has room for them."""
+    known = [(at, value) for at, value in points if value is not None]
+    if not known or points[-1][0] - known[-1][0] < timedelta(minutes=1):
         return []
+    last = known[-1]
+    low = last[1] < max(value for _at, value in known) / 2
+    side = "left" if last[0] - since > (until - since) / 2 else "right"
+    place = f"{'top' if low else 'bottom'} {side}"
     dot = {"color": colour, "size": 9, "line": {"color": "var(--surface)", "width": 2}}
     text = _("no data since %(time)s") % {"time": spans.absolute(last[0], "hms")}
     return [
         {"type": "scatter", "mode": "markers+text", "name": name, "x": [_iso(last[0])], "y": [round(last[1], 2)],
-         "marker": dot, "text": [text], "textposition": "middle right", "hoverinfo": "skip"}
+         "marker": dot, "text": [text], "textposition": place, "cliponaxis": False, "hoverinfo": "skip"}
     ]  # fmt: skip
 
 

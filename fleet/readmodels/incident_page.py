@@ -68,4 +68,16 @@ def evidence_text(evidence: dict[str, Any]) -> str:
 
 
 def _flat(value: Any) -> str:
+    """One line; a row of facts as `name value` pairs without the empty ones, its times to the second."""
+    if isinstance(value, dict):
+        told = (
+            (name, item) for name, item in sorted(value.items()) if name != TITLE and item not in (None, "", [], {})
+        )
+        return ", ".join(
+            f"{name} {_whole_seconds(item) if name.endswith('_at') else _flat(item)}" for name, item in told
+        )
     return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _whole_seconds(value: Any) -> str:
+    return str(value)[:19].replace("T", " ")

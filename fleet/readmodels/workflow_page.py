@@ -244,8 +244,10 @@ def who_did_what(page: WorkflowPage) -> list[tuple[AuditRow, str, str, str]]:
 
 def _because(row: AuditRow) -> str:
     if row.action == "node.state":
-        return f"{row.detail.get('from', '')} → {row.detail.get('to', '')}"
-    return str(row.detail.get("reason") or row.detail.get("text") or row.detail.get("verb") or "")
+        before, after = str(row.detail.get("from", "")), str(row.detail.get("to", ""))
+        return f"{words.word(words.NODE_STATES, before)} → {words.word(words.NODE_STATES, after).lower()}"
+    told = row.detail.get("reason") or row.detail.get("text")
+    return str(told) if told else words.word(words.VERBS, str(row.detail.get("verb") or "")).lower()
 
 
 def blocker(page: WorkflowPage) -> str:

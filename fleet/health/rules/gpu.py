@@ -162,7 +162,7 @@ class Thermal(LevelRule):
         limit = float(self._limit(np.array([row]))[0])
         args = {"gpu": gpu_label(self.frame, device.node, device.key), "value": number(value), "limit": number(limit)}
         evidence = {"celsius": value, "limit": limit, **gpu_evidence(self.frame, device.node, device.key)}
-        title = "GPU %(gpu)s is slowed down by heat at %(value)s C"
+        title = "GPU %(gpu)s is slowed down by heat at %(value)s °C"
         if value >= limit:
-            title = "GPU %(gpu)s is slowed down by heat at %(value)s C (limit %(limit)s C)"
+            title = "GPU %(gpu)s is slowed down by heat at %(value)s °C (limit %(limit)s °C)"
         return self.edge(view, device.node, device.key, title, args, first_bad, evidence)
