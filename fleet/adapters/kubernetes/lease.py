@@ -23,14 +23,17 @@ _RACES = 3
 def claim(api: ApiServer, namespace: str, installation: str, ttl_seconds: int, clock: Clock) -> bool:
     """Take or renew the lease; False when another installation holds it."""
     collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-    for _ in range(_RACES):
+    for race in range(_RACES):
         now = clock.now()
         try:
             current = mapping(api.get(f"{collection}/{NAME}", _RESOURCE))
         except NotFound:
             current = {}
-        if current and not may_hold(mapping(current.get("spec")), installation, now):
+        spec = mapping(current.get("spec"))
+        if current and not may_hold(spec, installation, now):
             return False
+        if race and text(spec.get("holderIdentity")) == installation and _is_live(spec, now):
+            return True  # the race was won by another thread or process of this installation
         body = _renewed(current, namespace, installation, ttl_seconds, now)
         try:
             _put(api, collection, body, create=not current)
@@ -44,8 +47,12 @@ def may_hold(spec: dict[str, Any], installation: str, now: datetime) -> bool:
     holder = text(spec.get("holderIdentity"))
     if not holder or holder == installation:
         return True
+    return not _is_live(spec, now)
+
+
+def _is_live(spec: dict[str, Any], now: datetime) -> bool:
     renewed = moment(spec.get("renewTime")) or moment(spec.get("acquireTime"))
-    return renewed is None or now > renewed + timedelta(seconds=whole(spec.get("leaseDurationSeconds"), 0))
+    return renewed is not None and now <= renewed + timedelta(seconds=whole(spec.get("leaseDurationSeconds"), 0))
 
 
 def _renewed(

@@ -279,6 +279,13 @@ def test_a_lost_race_for_the_lease_is_read_again(script: Script, api: ApiServer)
     assert KubernetesActor(api, clock=StandingClock()).claim_lease("us", 60) is False
 
 
+def test_a_race_won_by_another_thread_of_ours_is_no_loss(script: Script, api: ApiServer) -> None:
+    script.on(f"GET {LEASES}/muster", answer(200, lease("us", 30)), answer(200, lease("us", 0)))
+    script.on(f"PUT {LEASES}/muster", status(409, "the object has been modified", "Conflict"))
+    assert KubernetesActor(api, clock=StandingClock()).claim_lease("us", 60) is True
+    assert len(script.sent("PUT", f"{LEASES}/muster")) == 1
+
+
 def test_each_acting_right_is_proved(script: Script, actor: KubernetesActor) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     yes, no = (
