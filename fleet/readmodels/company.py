@@ -52,7 +52,9 @@ def record_of(node: Node, now: datetime) -> Record:
     offences = [
         Offence("incident", i.pk, i.title, i.detected_at, again.WEIGHTS.get(i.severity, 0.0)) for i in incidents[:ROWS]
     ]
-    offences += [Offence("workflow", w.pk, w.outcome, w.ended_at or w.created_at, again.FAILED_WEIGHT) for w in failed[:ROWS]]
+    offences += [
+        Offence("workflow", w.pk, w.outcome, w.ended_at or w.created_at, again.FAILED_WEIGHT) for w in failed[:ROWS]
+    ]
     offences += [Offence("ticket", t.pk, t.title, t.opened_at, again.REPAIR_WEIGHT) for t in tickets[:ROWS]]
     total, weighed = again.score(offences, now, repaired)
     return Record(total, weighed[:LINES], max(0, len(weighed) - LINES), repaired)
