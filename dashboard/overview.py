@@ -54,6 +54,8 @@ def sentence(counts: Counts, found: Totals, blocked: int, now: datetime) -> Safe
             _("All new disruption is stopped by %(by)s since %(span)s.") % {"by": found.stopped_by, "span": since},
             _("Detection goes on; nothing is held, drained or rebooted until it is started again."),
         )
+    if not found.clusters:
+        return format_html("<b>{}</b> {}", _("Nothing is watched yet."), _("An admin adds the first cluster."))
     if not counts.nodes:
         return format_html("<b>{}</b>", _("No node is in view."))
     sick = _sick_words(counts)

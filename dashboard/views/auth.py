@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from dashboard import attempts
 from fleet.access.decorators import public
+from fleet.access.selectors import anybody
 
 
 def _address(request: HttpRequest | None) -> str:
@@ -46,6 +47,9 @@ class LogInForm(AuthenticationForm):
 class LogIn(LoginView):
     authentication_form = LogInForm
     redirect_authenticated_user = True
+
+    def get_context_data(self, **values: Any) -> dict[str, Any]:
+        return {**super().get_context_data(**values), "nobody": not anybody()}
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         response = super().form_invalid(form)

@@ -46,6 +46,11 @@ def _grants(user: User) -> list[tuple[str, str]]:
     return cached
 
 
+def anybody() -> bool:
+    """Is there an account that can log in? Before the first one the log-in page says how to make it."""
+    return User.objects.filter(is_active=True).exists()
+
+
 def token_for(secret: str, scope: str, now: datetime) -> Token | None:
     """The live token of that secret and scope, or None."""
     digest = hashlib.sha256(secret.encode()).hexdigest()

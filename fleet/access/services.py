@@ -54,19 +54,48 @@ def create_token(
 
 
 @transaction.atomic
-def ensure_user(*, name: str, password: str, role: str, now: datetime, by: str, cluster: str = "") -> User:
-    """A user of that name with that password and role; an existing one keeps what it had besides."""
+def ensure_user(*, name: str, password: str | None, role: str, now: datetime, by: str, cluster: str = "") -> User:
+    """An open account of that name with that role; it keeps what it had besides, and with None its password."""
     if role not in Role.values:
         raise ValueError(f"role must be one of {', '.join(Role.values)}")
     user, fresh = User.objects.get_or_create(username=name)
-    if fresh or not user.check_password(password):
-        user.set_password(password)
-        user.save(update_fields=["password"])
+    opened = fresh or not user.is_active
+    if password is None:
+        changed = fresh
+        if fresh:
+            user.set_unusable_password()
+    else:
+        changed = fresh or not user.check_password(password)
+        if changed:
+            user.set_password(password)
+    user.is_active = True
+    if opened or changed:
+        user.save(update_fields=["password", "is_active"])
     _, granted = Grant.objects.get_or_create(user=user, role=role, cluster=cluster)
-    if fresh or granted:
-        audit.record(
-            "site",
-            [audit.Entry(actor=by, action="user.grant", object=f"user:{user.pk}", detail={"name": name, "role": role})],
-            now,
-        )
+    entries = []
+    if opened or granted:
+        entries.append(_entry(by, "user.grant", user, role=role, cluster=cluster))
+    elif changed:
+        entries.append(_entry(by, "user.password", user))
+    if entries:
+        audit.record("site", entries, now)
     return user
+
+
+@transaction.atomic
+def close_user(*, name: str, now: datetime, by: str) -> bool:
+    """The account can no longer log in and has no role; its name stays in the audit log. False if none is open."""
+    user = User.objects.select_for_update().filter(username=name, is_active=True).first()
+    if user is None:
+        return False
+    user.is_active = False
+    user.is_superuser = False
+    user.save(update_fields=["is_active", "is_superuser"])
+    Grant.objects.filter(user=user).delete()
+    audit.record("site", [_entry(by, "user.close", user)], now)
+    return True
+
+
+def _entry(by: str, action: str, user: User, **detail: str) -> audit.Entry:
+    told = {"name": user.username, **{name: value for name, value in detail.items() if value}}
+    return audit.Entry(actor=by, action=action, object=f"user:{user.pk}", detail=told)

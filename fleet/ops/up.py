@@ -190,6 +190,7 @@ class Muster:
             password = (self.site.run / "demo.password").read_text(encoding="utf-8").strip()
             console.plain(f"log in as demo with the password {password}")
         else:
+            console.plain("first account: .venv/bin/python manage.py user add NAME --role admin")
             console.plain("connect a cluster: .venv/bin/python manage.py cluster add NAME --kubeconfig FILE")
 
     def live(self) -> None:

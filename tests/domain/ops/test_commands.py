@@ -13,9 +13,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from pytest_django import Settings
 
-from fleet.access.models import Token, User
-from fleet.access.rights import ADMINISTER
+from fleet.access.models import Grant, Token, User
+from fleet.access.rights import ADMINISTER, VIEW
 from fleet.access.selectors import may, token_for
+from fleet.audit.models import AuditRow
 from fleet.inventory.models import Cluster, Mode
 from fleet.ops import bench, doctor
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -148,3 +149,32 @@ def test_bench_prints_one_json_line_for_scripts(monkeypatch: pytest.MonkeyPatch)
 def test_bench_lists_what_there_is_when_the_name_is_wrong() -> None:
     with pytest.raises(CommandError, match="no benchmark speed; there are:"):
         call_command("bench", "speed")
+
+
+def test_the_first_account_is_made_and_more_follow(tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("correct horse\n", encoding="utf-8")
+    out = io.StringIO()
+    call_command("user", "add", "jiwoo", "--role", "admin", "--password-file", str(secret), stdout=out)
+    jiwoo = User.objects.get(username="jiwoo")
+    assert jiwoo.check_password("correct horse") and may(jiwoo, ADMINISTER)
+    call_command("user", "list", stdout=out)
+    assert "jiwoo: admin everywhere" in out.getvalue()
+    grant = AuditRow.objects.get(chain="site", action="user.grant")
+    assert grant.detail == {"name": "jiwoo", "role": "admin"}
+
+
+def test_a_closed_account_may_nothing_and_a_weak_password_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("correct horse\n", encoding="utf-8")
+    call_command("user", "add", "minseo", "--role", "operator", "--password-file", str(secret), stdout=io.StringIO())
+    call_command("user", "add", "minseo", "--role", "approver", stdout=io.StringIO())
+    assert Grant.objects.filter(user__username="minseo").count() == 2
+    call_command("user", "close", "minseo", stdout=io.StringIO())
+    assert not may(User.objects.get(username="minseo"), VIEW)
+    assert not Grant.objects.filter(user__username="minseo").exists()
+    with pytest.raises(CommandError, match=r"No open account is named minseo\."):
+        call_command("user", "close", "minseo")
+    secret.write_text("short\n", encoding="utf-8")
+    with pytest.raises(CommandError, match="too short"):
+        call_command("user", "add", "dohyun", "--role", "viewer", "--password-file", str(secret))
