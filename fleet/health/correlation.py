@@ -6,9 +6,9 @@ worse. Pure: works on what it is given. Refuses to join faults of different devi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 AFTER_EFFECT = timedelta(seconds=5)
 """What follows a fatal error of the same GPU within this is its after-effect (field studies coalesce by 5 s)."""
@@ -49,6 +49,8 @@ class Observed(Protocol):
     @property
     def first_bad_at(self) -> datetime: ...
 
+    @property
+    def evidence(self) -> Mapping[str, Any]: ...
 
 class Known(Protocol):
     """What of an open incident of the same node matters here."""
@@ -95,6 +97,8 @@ def worse(edge: Observed, incident: Known) -> bool:
     if not asks_for_action(edge.action_class):
         return False
     return rank(edge.severity, edge.action_class) > rank(incident.severity, incident.action_class)
+    if edge.evidence.get("recovery_line"):  # the driver's own request outranks what the table of codes said
+        return edge.action_class != incident.action_class
 
 
 def rank(severity: str, action_class: str) -> tuple[int, int]:

@@ -95,6 +95,11 @@ class Incident(models.Model):
     resolved_at = models.DateTimeField(null=True)
     resolution = models.CharField(max_length=200, default="", blank=True)
     evidence = models.JSONField(default=dict)
+    acked_at = models.DateTimeField(null=True)
+    acked_by = models.CharField(max_length=150, default="", blank=True)
+    muted_until = models.DateTimeField(null=True)  # nothing is planned for it before
+    muted_by = models.CharField(max_length=150, default="", blank=True)
+    muted_reason = models.CharField(max_length=300, default="", blank=True)
 
     class Meta:
         constraints = [

@@ -15,7 +15,7 @@ from django.db.models import F
 
 from fleet.bus.outbox import send
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import grants, persist
+from fleet.lifecycle import driver_word, grants, persist
 from fleet.lifecycle.context import Context, PortsOf, Timing
 from fleet.lifecycle.fence import LEASE, Stale
 from fleet.lifecycle.machine import WorkflowState
@@ -86,7 +86,7 @@ def _guarded(
     workflow: Workflow, step: Step, lifecycle: NodeLifecycle, ports_of: PortsOf, clock: Clock, timing: Timing
 ) -> Outcome:
     """What comes before a step may run: mode, claim, lease of the cluster; then the step, with its errors."""
-    early = _may_run(workflow.cluster, workflow)
+    early = driver_word.awaited(workflow, clock.now()) or _may_run(workflow.cluster, workflow)
     if early is not None:
         return early
     try:

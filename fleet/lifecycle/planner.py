@@ -19,7 +19,7 @@ from fleet.bus.outbox import Notice, publish
 from fleet.health import selectors as health
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Mode, Node
-from fleet.lifecycle import grants
+from fleet.lifecycle import driver_word, grants
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.playbooks import PLAYBOOKS, Plan, plan_for
@@ -46,12 +46,16 @@ def plan(cluster_id: int, incident_ids: Iterable[int], clock: Clock, by: str = "
     cluster = Cluster.objects.get(pk=cluster_id)
     if cluster.removed_at:
         return []
+    incident_ids = list(incident_ids)
+    entries = driver_word.exchange(incident_ids, now, by, _recurring)
+    if cluster.mode != Mode.OBSERVE:
+        entries += driver_word.ask_people(incident_ids, cluster_id, now)
     fresh = _fresh(cluster, _candidates(cluster_id, incident_ids, now), now)
     made = _create(fresh)
-    if not made:
+    if not made and not entries:
         return []
     publish(cluster_id, [Notice("workflow", str(w.pk), w.node.name) for w in made], now)
-    audit.record(audit.chain_of(cluster_id), [_entry(w, by) for w in made], now)
+    audit.record(audit.chain_of(cluster_id), [*entries, *(_entry(w, by) for w in made)], now)
     if any(w.state == WorkflowState.BLOCKED for w in made):
         transaction.on_commit(lambda: _ask(cluster_id, clock), robust=True)
     return [w.pk for w in made]
@@ -62,10 +66,11 @@ def _ask(cluster_id: int, clock: Clock) -> None:
 
 
 def _candidates(cluster_id: int, incident_ids: Iterable[int], now: datetime) -> list[Incident]:
-    """Not yet those that may turn out to be shared, and no more those that cleared but are kept open."""
+    """None that is muted or may turn out to be shared, and no more those that cleared but are kept open."""
     found = (
         Incident.objects.filter(
             Q(plan_after=None) | Q(plan_after__lte=now),
+            Q(muted_until=None) | Q(muted_until__lte=now),
             pk__in=list(incident_ids),
             cluster_id=cluster_id,
             state=Incident.OPEN,

@@ -102,6 +102,7 @@ SOURCES: dict[str, Word] = {
     "dcgm": lazy("DCGM"),
     "node_exporter": lazy("node exporter"),
     "kubernetes": lazy("Kubernetes"),
+    "exporter": lazy("another exporter"),
 }
 ACTION_CLASSES: dict[str, Word] = {
     "reboot_node": lazy("a reboot"),
@@ -112,6 +113,7 @@ ACTION_CLASSES: dict[str, Word] = {
     "monitor": lazy("watching only"),
     "ignore": lazy("nothing"),
     "contact_support": lazy("the vendor's support"),
+    "ticket": lazy("a ticket, beside running work"),
 }
 AUDIT_ACTIONS: dict[str, Word] = {
     "workflow.plan": lazy("planned it"),
@@ -131,6 +133,10 @@ AUDIT_ACTIONS: dict[str, Word] = {
     "ticket.close": lazy("closed the ticket"),
     "incident.open": lazy("opened an incident"),
     "incident.resolve": lazy("resolved the incident"),
+    "incident.acknowledge": lazy("acknowledged the incident"),
+    "incident.mute": lazy("muted the incident"),
+    "incident.unmute": lazy("unmuted the incident"),
+    "workflow.exchange": lazy("exchanged the plan"),
     "node.state": lazy("moved the node"),
     "claim.grant": lazy("granted room"),
     "inventory.import": lazy("imported facts"),

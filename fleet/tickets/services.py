@@ -19,7 +19,7 @@ def open_ticket(
     *,
     node: Node,
     incident: Incident | None,
-    workflow_id: int,
+    workflow_id: int | None,
     title: str,
     reason: str,
     part: str,

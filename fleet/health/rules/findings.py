@@ -99,7 +99,8 @@ class Findings:
         known.seen_at = max(known.seen_at, at)
         known.boot_id = facts.boot_id or known.boot_id
         known.count += 1
-        worse = _RANK[edge.severity] > _RANK[known.edge.severity]
+        asked = "recovery_line" in known.edge.evidence  # the driver's own request stands
+        worse = _RANK[edge.severity] > _RANK[known.edge.severity] and not asked
         evidence = {**known.edge.evidence, **edge.evidence, "count": known.count}
         if edge.cause != known.edge.cause:
             evidence = {**known.edge.evidence, "count": known.count, "also": {edge.cause: edge.evidence}}

@@ -106,7 +106,8 @@ class RowRule(FrameRule):
         args |= {"value": short(value), "limit": short(limit)}
         evidence: dict[str, Any] = {"metric": self.watch.metric, "value": value, "limit": limit}
         evidence |= ({"sub": sub} if sub else {}) | gpu_evidence(self.frame, node, device)
-        return self.edge(view, node, device, title, args, first_bad, evidence, cause=self.cause)
+        source = self.cause.partition(".")[2]  # a further source of the same rule is a signal of its own
+        return self.edge(view, node, device, title, args, first_bad, evidence, cause=self.cause, code=source)
 
     def clear_if_last(self, view: ClusterView, place: int, still: Bools, why: str) -> list[Edge]:
         """Clear the part's finding unless another of its sub-series is still bad."""

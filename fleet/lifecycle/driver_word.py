@@ -1,0 +1,116 @@
+"""The driver's own request (Xid 154) for a node that is already held.
+
+Decides that a fresh fatal Xid is held at once while the choice of the remediation waits a few seconds for the driver
+to say what it needs, and that a plan whose incident came to ask for something else is exchanged as long as nothing
+disruptive has begun. Refuses to touch a plan from its remediation on, and to make the hold wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from fleet.audit import services as audit
+from fleet.bus.outbox import Notice, publish
+from fleet.health.models import Incident, Signal
+from fleet.health.rules.xid import ASKED_LATER
+from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
+from fleet.lifecycle.models import Intent, Step, Workflow
+from fleet.lifecycle.outcomes import Wait
+from fleet.lifecycle.playbooks import DRAIN, HOLD, REBOOT, WAIT_REPAIR, plan_for
+from fleet.policy import services as claims
+from fleet.policy.rules import IN_FLIGHT
+from fleet.tickets import services as tickets
+
+PATIENCE = timedelta(seconds=8)
+"""Drivers from R565 on raise 154 within seconds of most fatal Xids; 5 to 10 s is our choice."""
+FATAL = frozenset(f"xid-{code}" for code in ASKED_LATER)
+
+
+def awaited(workflow: Workflow, now: datetime) -> Wait | None:
+    """A wait before the remediation of a fresh Xid whose 154 has not come."""
+    incident = workflow.incident
+    if workflow.verb not in (REBOOT, WAIT_REPAIR) or workflow.attempt > 1 or incident is None:
+        return None
+    left = (incident.detected_at + PATIENCE - now).total_seconds()
+    if incident.cause not in FATAL or left <= 0:
+        return None
+    if Signal.objects.filter(incident=incident, evidence__has_key="recovery_line").exists():
+        return None
+    return Wait(left, "Held. The driver may still say what it needs (Xid 154); the remediation is chosen then.")
+
+
+def exchange(
+    incident_ids: Iterable[int],
+    now: datetime,
+    by: str,
+    recurring: Callable[[Sequence[Incident], datetime], set[tuple[int, str]]],
+) -> list[audit.Entry]:
+    """New plans for workflows whose incident asks for another playbook now; the caller records the entries.
+
+    A workflow that a worker is writing just now is left to the next look: the planner asks again with every tick.
+    """
+    rows = list(
+        Workflow.objects.select_for_update(of=("self",), skip_locked=True)
+        .select_related("node__pool", "incident")
+        .filter(incident_id__in=list(incident_ids), state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
+        .order_by("pk")
+    )
+    repeated = recurring([w.incident for w in rows if w.incident is not None], now)
+    changed: list[Workflow] = []
+    entries: list[audit.Entry] = []
+    for workflow in rows:
+        incident, pool = workflow.incident, workflow.node.pool
+        if incident is None or not _unbegun(workflow) or (workflow.node_id, incident.cause) in repeated:
+            continue
+        chosen = plan_for(incident.action_class, pool.kind if pool else "bare_metal")
+        if chosen.playbook in ("", workflow.playbook):
+            continue
+        detail = {"from": workflow.playbook, "to": chosen.playbook, "action_class": incident.action_class}
+        entries.append(
+            audit.Entry(by, "workflow.exchange", f"workflow:{workflow.pk}", node=workflow.node.name, detail=detail)
+        )
+        workflow.playbook, workflow.plan = chosen.playbook, chosen.as_json()
+        workflow.version += 1  # whoever works on the old plan writes nothing any more
+        workflow.wake_at = now if workflow.wake_at is not None else None
+        changed.append(workflow)
+    Workflow.objects.bulk_update(changed, ["playbook", "plan", "version", "wake_at"])
+    for workflow in changed:
+        Step.objects.filter(workflow=workflow, index=workflow.step, ended_at=None).update(verb=workflow.verb)
+        claims.release(workflow.pk, now, [IN_FLIGHT])
+        publish(workflow.cluster_id, [Notice("workflow", str(workflow.pk), workflow.node.name)], now)
+    return entries
+
+
+def _unbegun(workflow: Workflow) -> bool:
+    """Nothing of its remediation has begun: neither a reset was intended nor a ticket opened."""
+    if workflow.verb in (HOLD, DRAIN):
+        return True
+    if workflow.verb not in (REBOOT, WAIT_REPAIR) or workflow.attempt > 1 or workflow.state == WorkflowState.REPAIR:
+        return False
+    return not Intent.objects.filter(workflow=workflow, verb="reset").exists()
+
+
+def ask_people(incident_ids: Iterable[int], cluster_id: int, now: datetime) -> list[audit.Entry]:
+    """Tickets for incidents that ask for a repair beside running work: no hold, no drain."""
+    rows = (
+        Incident.objects.filter(
+            Q(muted_until=None) | Q(muted_until__lte=now),
+            Q(node__pool=None) | Q(node__pool__kind="bare_metal"),
+            pk__in=list(incident_ids), cluster_id=cluster_id, state=Incident.OPEN, action_class="ticket",
+            node__managed=True, node__gone_at=None, tickets=None,
+        )
+        .select_related("node")
+        .order_by("pk")
+    )  # fmt: skip
+    entries: list[audit.Entry] = []
+    for incident in rows:
+        assert incident.node is not None  # noqa: S101  the filter says so, for the type checker
+        _, told = tickets.open_ticket(
+            node=incident.node, incident=incident, workflow_id=None, title=incident.title, part=incident.device,
+            reason="It can be mended while the node works.", evidence=incident.evidence, now=now,
+        )  # fmt: skip
+        entries += told
+    return entries
