@@ -26,6 +26,7 @@ from fleet.inventory import clusters, lease
 from fleet.inventory.models import Cluster, MetricsSource
 from fleet.observer.conditions import Conditions
 from fleet.observer.cycle import Cycle
+from fleet.observer.doors import open_doors
 from fleet.observer.front import Front, listen
 from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
@@ -36,7 +37,6 @@ from fleet.observer.runfiles import publish, withdraw
 from fleet.observer.scraping import Scraper
 from fleet.observer.session import DATABASE_AWAY, Loop, Session, Stopping
 from fleet.observer.world import Exporter, World
-from fleet.observer.writedoor import WriteDoor
 from fleet.observer.writer import Writer
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import Change, ClusterReader, WatchState
@@ -82,7 +82,7 @@ class Observer:
         self.lane = Lane(session, self.judge, self.cycle_loop.wake.set)
         self.pushes = PushIntake(self.frame, self.resolve, session.interval)
         push = Push(session, self.lane, self.refusals, self.scraper.targets)
-        push.doors = {"/api/v1/write": WriteDoor(session, self.pushes, self.refusals).take}
+        open_doors(push, self.pushes)
         listener = listen(push_host, push_port)
         self.front = Front(session, push, self.scraper, listener)
         gleaner = Gleaner(self.frame, self.resolve, session.interval)

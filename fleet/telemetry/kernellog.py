@@ -44,11 +44,12 @@ def read_batch(body: bytes) -> Batch:
     """A JSON array, JSON lines, or objects one after another. Never raises."""
     batch = Batch([], Counter())
     for record in _records(body, batch.rejected):
-        _take(record, batch)
+        take_record(record, batch)
     return batch
 
 
-def _take(record: Any, batch: Batch) -> None:
+def take_record(record: Any, batch: Batch) -> None:
+    """One record: a line, or why it is none."""
     if not isinstance(record, dict):
         batch.rejected["not_an_object"] += 1
         return

@@ -1,18 +1,23 @@
 """What a kernel line says, for the few lines that say something about hardware.
 
-Decides which lines are observations (Xid, SXid, a GPU off the bus, NFS stalls, mlx5 and hung-task complaints) and
-pulls out device, code and detail. Refuses to judge: what a code means and what to do is the rules' table.
+Decides which lines are observations (Xid, SXid, a GPU off the bus, NFS stalls, mlx5, PCIe, NVMe, file systems, memory,
+machine checks, hung tasks) and pulls out device, code and detail. A container that outgrew its own limit is another
+kind than a node without memory. Refuses to judge: what a code means and what to do is the rules' table.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from fleet.telemetry import names
 
-Kind = Literal["xid", "sxid", "off_bus", "nfs_stalled", "nfs_ok", "mlx5", "hung_task"]
+Kind = Literal[
+    "xid", "sxid", "off_bus", "nfs_stalled", "nfs_ok", "nfs_lost", "mlx5", "hung_task", "aer", "nvme", "read_only",
+    "io_error", "oom", "oom_pod", "mce",
+]  # fmt: skip
 
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]{7,16})\): (\d{1,4})\b(?:, (.*))?", re.DOTALL)
 _SXID = re.compile(
@@ -22,9 +27,31 @@ _SXID = re.compile(
 _OFF_BUS = re.compile(
     r"NVRM: .{0,80}?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.\d)?).{0,80}fallen off the bus"
 )
-_NFS = re.compile(r"nfs: server (\S+) (not responding|OK)")
+_NFS = re.compile(r"(?:nfs|lockd): server (\S+) (not responding|OK)")
+_RECLAIM = re.compile(r"nfs4_reclaim_open_state: (Lock reclaim failed|unhandled error -?\d+)")
 _MLX5 = re.compile(r"mlx5_core (\S+?):? .*(Will cause a leak of a command resource|health poll failed|unrecoverable)")
 _HUNG = re.compile(r"INFO: task (\S{1,64}?):(\d+) blocked for more than (\d+) seconds")
+_ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)"
+_AER = re.compile(
+    _ADDRESS + r": (?:AER: )?PCIe Bus Error: severity=(Corrected|Uncorrect(?:ed|able) \((?:Non-)?Fatal\))"
+    r"(?:, type=([^,(]{1,40}))?"
+)
+_NVME = re.compile(
+    r"nvme (nvme\d+): (?:.{0,120}?(timeout, (?:reset controller|disable controller|aborting))"
+    r"|(Disabling device after reset failure|controller is down; will reset|Device not ready; aborting \w+"
+    r"|Removing after probe failure))"
+)
+_READ_ONLY = re.compile(
+    r"-fs (?:error )?\(?(?:device )?([\w.-]{1,64})\)?: .{0,80}?Remounting filesystem read-only"
+    r"|XFS \(([\w.-]{1,64})\): .{0,160}?(?:shut down|shutting down) .{0,40}?filesystem"
+    r"|XFS \(([\w.-]{1,64})\): .{0,40}?Filesystem has been shut down",
+    re.IGNORECASE,
+)
+_IO_ERROR = re.compile(r"(?:Buffer I/O error on dev(?:ice)?|I/O error, dev|medium error, dev) ([\w.-]{1,64})")
+_OOM = re.compile(r"(Memory cgroup out|Out) of memory: Kill(?:ed)? process (\d+) \(([^)]{1,64})\)")
+_CPER = re.compile(r"\[Hardware Error\]: event severity: (corrected|recoverable|fatal|informational)", re.IGNORECASE)
+_MCE = re.compile(r"\[Hardware Error\]: (CPU \d+: Machine Check(?: Exception)?: .{0,80}|Machine check events logged)")
+_EDAC = re.compile(r"EDAC (\w{1,32}): (\d+) (CE|UE) (.{0,80})")
 _PROCESS = re.compile(r"\s*(?:pid='?[^,]*|name=[^,]*|Ch [0-9a-fA-F]+)(?:,|$)")
 
 
@@ -48,19 +75,96 @@ def match(text: str) -> KernelSignal | None:
         if found:
             link = f"link {found[5]}: " if found[5] else ""
             return KernelSignal("sxid", names.pci(found[2]), found[3], link + found[6].strip(), found[4] == "Fatal")
-    elif "nfs: server" in text:
-        found = _NFS.search(text)
-        if found:
-            return KernelSignal("nfs_ok" if found[2] == "OK" else "nfs_stalled", found[1].rstrip(","))
-    elif "mlx5_core" in text:
-        found = _MLX5.search(text)
-        if found:
-            return KernelSignal("mlx5", names.pci(found[1]), "", found[2])
-    elif "blocked for more than" in text:
-        found = _HUNG.search(text)
-        if found:
-            return KernelSignal("hung_task", "", "", f"{found[1]} for {found[3]} s")
+        return None
+    for word, read in _READERS:
+        if word in text:
+            signal = read(text)
+            if signal is not None:
+                return signal
     return None
+
+
+def _nfs(text: str) -> KernelSignal | None:
+    found = _NFS.search(text)
+    return KernelSignal("nfs_ok" if found[2] == "OK" else "nfs_stalled", found[1].rstrip(",")) if found else None
+
+
+def _reclaim(text: str) -> KernelSignal | None:
+    found = _RECLAIM.search(text)
+    return KernelSignal("nfs_lost", "", "", found[1]) if found else None
+
+
+def _mlx5(text: str) -> KernelSignal | None:
+    found = _MLX5.search(text)
+    return KernelSignal("mlx5", names.pci(found[1]), "", found[2]) if found else None
+
+
+def _hung(text: str) -> KernelSignal | None:
+    found = _HUNG.search(text)
+    return KernelSignal("hung_task", "", "", f"{found[1]} for {found[3]} s") if found else None
+
+
+def _aer(text: str) -> KernelSignal | None:
+    found = _AER.search(text)
+    if not found:
+        return None
+    fatal = False if found[2] == "Corrected" else True if "(Fatal" in found[2] else None
+    return KernelSignal("aer", names.pci(found[1]), "", f"{found[2]} {(found[3] or '').strip()}".strip(), fatal)
+
+
+def _nvme(text: str) -> KernelSignal | None:
+    found = _NVME.search(text)
+    if not found:
+        return None
+    return KernelSignal("nvme", found[1], "", found[2] or found[3], False if "aborting" in (found[2] or "") else None)
+
+
+def _read_only(text: str) -> KernelSignal | None:
+    found = _READ_ONLY.search(text)
+    return KernelSignal("read_only", found[1] or found[2] or found[3]) if found else None
+
+
+def _io_error(text: str) -> KernelSignal | None:
+    found = _IO_ERROR.search(text)
+    return KernelSignal("io_error", found[1]) if found else None
+
+
+def _oom(text: str) -> KernelSignal | None:
+    found = _OOM.search(text)
+    return KernelSignal("oom" if found[1] == "Out" else "oom_pod", "", "", found[3]) if found else None
+
+
+def _machine_check(text: str) -> KernelSignal | None:
+    event = _CPER.search(text)
+    if event:
+        word = event[1].lower()
+        return KernelSignal("mce", "", "", f"{word} event", word in ("fatal", "recoverable"))
+    found = _MCE.search(text)
+    return KernelSignal("mce", "", "", found[1].strip(), "Exception" in found[1]) if found else None
+
+
+def _edac(text: str) -> KernelSignal | None:
+    found = _EDAC.search(text)
+    if not found:
+        return None
+    return KernelSignal("mce", "", found[1], f"{found[2]} {found[3]} {found[4]}".strip(), found[3] == "UE")
+
+
+# A word that every line of a kind holds, and who reads such a line. The first that finds something speaks.
+_READERS: tuple[tuple[str, Callable[[str], KernelSignal | None]], ...] = (
+    (": server ", _nfs),
+    ("nfs4_reclaim", _reclaim),
+    ("mlx5_core", _mlx5),
+    ("blocked for more than", _hung),
+    ("PCIe Bus Error", _aer),
+    ("nvme ", _nvme),
+    ("read-only", _read_only),
+    ("XFS (", _read_only),
+    ("error", _io_error),
+    ("of memory", _oom),
+    ("[Hardware Error]", _machine_check),
+    ("EDAC", _edac),
+)
 
 
 def _driver(text: str) -> KernelSignal | None:

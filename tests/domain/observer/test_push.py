@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import cramjam
 import orjson
 import pytest
 from django.db import OperationalError, connections
@@ -16,14 +17,17 @@ from django.db import OperationalError, connections
 from fleet.access.services import create_token
 from fleet.health.models import Incident
 from fleet.inventory.models import Alias, Node
+from fleet.observer.doors import open_doors
 from fleet.observer.judge import Judge
 from fleet.observer.lane import Lane
 from fleet.observer.push import MAX_BODY, Push, Refusals
 from fleet.observer.session import Session
 from fleet.telemetry.models import Rejection
+from fleet.telemetry.pushintake import PushIntake
 from fleet.telemetry.services import count_rejections
 from tests.builders import T0, TestClock
 from tests.domain.observer.conftest import know
+from tests.unit.telemetry.test_loki import as_json, as_protobuf
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,7 +36,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def push(session: Session, judge: Judge) -> Iterator[Push]:
     lane = Lane(session, judge, lambda: None)
     thread = lane.start()
-    yield Push(session, lane, Refusals(), lambda: [{"targets": ["10.0.0.1:9400"], "labels": {}}])
+    push = Push(session, lane, Refusals(), lambda: [{"targets": ["10.0.0.1:9400"], "labels": {}}])
+    open_doors(push, PushIntake(judge.frame, lambda name: None, 15.0))
+    yield push
     session.end("The test is over.")
     thread.join(3)
     assert not thread.is_alive()
@@ -58,7 +64,7 @@ def call(
 
     asyncio.run(asyncio.wait_for(push(scope, receive, send), 10))
     connections.close_all()
-    return sent[0]["status"], orjson.loads(sent[1]["body"])
+    return sent[0]["status"], orjson.loads(sent[1]["body"] or b"null")
 
 
 def record(host: str = "gpu-r01-01", clock: TestClock | None = None, code: int = 79) -> dict[str, Any]:
@@ -76,6 +82,17 @@ def test_gzip_is_unpacked(push: Push) -> None:
     body = gzip.compress(orjson.dumps([record()]))
     assert call(push, "/ingest/logs", body, secret(), content_encoding="gzip")[0] == 200
     assert Incident.objects.exists()
+
+
+def test_lines_in_the_form_of_loki_are_heard_too(push: Push, clock: TestClock) -> None:
+    body, token = as_json({"node": "gpu-r01-01"}, record()["log"]), secret()
+    assert call(push, "/loki/api/v1/push", body, token, content_type="application/json") == (204, None)
+    assert call(push, "/loki/api/v1/push", b"{", token, content_type="application/json")[0] == 400
+    assert call(push, "/loki/api/v1/push", body, token, content_type="text/plain")[0] == 415
+    packed = bytes(cramjam.snappy.compress_raw(as_protobuf({"node": "gpu-r01-02"}, record()["log"])))
+    assert call(push, "/loki/api/v1/push", packed, token, content_type="application/x-protobuf")[0] == 204
+    assert call(push, "/loki/api/v1/push", b"\xff" * 9, token, content_type="application/x-protobuf")[0] == 400
+    assert push.counts["lines"] == 2
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,63 @@ def test_deep_nesting_is_rejected_not_followed() -> None:
             "INFO: task python:4242 blocked for more than 120 seconds.",
             KernelSignal("hung_task", "", "", "python for 120 s"),
         ),
+        ("lockd: server nfs-01 not responding, still trying", KernelSignal("nfs_stalled", "nfs-01")),
+        (
+            "NFS: nfs4_reclaim_open_state: Lock reclaim failed!",
+            KernelSignal("nfs_lost", "", "", "Lock reclaim failed"),
+        ),
+        (
+            "mlx5_core 0000:1a:00.0: health poll failed",
+            KernelSignal("mlx5", "0000:1a:00", "", "health poll failed"),
+        ),
+        (
+            "pcieport 0000:00:01.0: AER: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)",
+            KernelSignal("aer", "0000:00:01", "", "Corrected Physical Layer", False),
+        ),
+        (
+            "nvidia 0000:1b:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)",
+            KernelSignal("aer", "0000:1b:00", "", "Uncorrected (Fatal) Transaction Layer", True),
+        ),
+        (
+            "nvidia 0000:1b:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal)",
+            KernelSignal("aer", "0000:1b:00", "", "Uncorrectable (Non-Fatal)"),
+        ),
+        (
+            "nvme nvme0: I/O 512 QID 4 timeout, reset controller",
+            KernelSignal("nvme", "nvme0", "", "timeout, reset controller"),
+        ),
+        (
+            "nvme nvme2: I/O tag 5 (1005) opcode 0x2 (I/O Cmd) QID 3 timeout, aborting req_op:READ(0) size:4096",
+            KernelSignal("nvme", "nvme2", "", "timeout, aborting", False),
+        ),
+        (
+            "nvme nvme1: Disabling device after reset failure: -19",
+            KernelSignal("nvme", "nvme1", "", "Disabling device after reset failure"),
+        ),
+        ("EXT4-fs (nvme0n1p2): Remounting filesystem read-only", KernelSignal("read_only", "nvme0n1p2")),
+        (
+            "XFS (sda1): Filesystem has been shut down due to log error (0x2).",
+            KernelSignal("read_only", "sda1"),
+        ),
+        ("Buffer I/O error on dev sdb1, logical block 5, lost async page write", KernelSignal("io_error", "sdb1")),
+        ("blk_update_request: I/O error, dev nvme0n1, sector 123 op 0x0:(READ)", KernelSignal("io_error", "nvme0n1")),
+        ("critical medium error, dev sdc, sector 7 op 0x0:(READ)", KernelSignal("io_error", "sdc")),
+        ("Out of memory: Killed process 812 (python3) total-vm:1kB", KernelSignal("oom", "", "", "python3")),
+        ("Memory cgroup out of memory: Killed process 9 (train)", KernelSignal("oom_pod", "", "", "train")),
+        (
+            "mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400",
+            KernelSignal("mce", "", "", "CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400", True),
+        ),
+        (
+            "mce: [Hardware Error]: Machine check events logged",
+            KernelSignal("mce", "", "", "Machine check events logged", False),
+        ),
+        ("{1}[Hardware Error]: event severity: corrected", KernelSignal("mce", "", "", "corrected event", False)),
+        ("{1}[Hardware Error]: event severity: fatal", KernelSignal("mce", "", "", "fatal event", True)),
+        (
+            "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0",
+            KernelSignal("mce", "", "MC0", "1 UE memory read error on CPU_SrcID#0_MC#0", True),
+        ),
     ],
 )
 def test_a_line_says(text: str, signal: KernelSignal) -> None:
@@ -146,7 +203,21 @@ def test_most_lines_say_nothing(text: str) -> None:
 @settings(max_examples=100, deadline=None)
 @given(
     st.text(max_size=80),
-    st.sampled_from(["NVRM: Xid (PCI:0000:1b:00): 79, ", "NVRM: ", "nfs: server ", "SXid", "mlx5_core "]),
+    st.sampled_from(
+        [
+            "NVRM: Xid (PCI:0000:1b:00): 79, ",
+            "NVRM: ",
+            "nfs: server ",
+            "SXid",
+            "mlx5_core ",
+            "nvme nvme0: ",
+            "0000:1b:00.0: PCIe Bus Error: severity=",
+            "XFS (a): ",
+            "Out of memory: ",
+            "[Hardware Error]: ",
+            "EDAC M: ",
+        ]
+    ),
 )
 def test_no_line_raises(tail: str, head: str) -> None:
     match(head + tail)
