@@ -80,7 +80,7 @@ def sentence(counts: Counts, found: Totals, blocked: int, now: datetime) -> Safe
             _("No observer watches %(names)s.") % {"names": ", ".join(silent)},
             _("What you see there is the last word, not today's."),
         )
-    if not rest and not sick:
+    if not rest and not sick and not any(line.conditions for line in found.clusters):
         return format_html("{} {}", said, _("Nothing needs you now."))
     return said
 

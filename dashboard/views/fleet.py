@@ -107,6 +107,7 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
         context |= {
             "said": overview.sentence(whole, here, blocked, now),
             "strip": overview.strip(nodes, whole, here, now),
+            "ailing": [line for line in here.clusters if line.conditions],
             "verdict_counts": _verdict_counts(counts, filters, links),
             "state_counts": _state_counts(counts, filters, links),
             "link_all": links(verdict="", state=""),

@@ -15,6 +15,7 @@ from typing import Any
 from django.db import transaction
 
 from fleet.audit import services as audit
+from fleet.bus.outbox import Notice, publish
 from fleet.inventory import lease, metrics
 from fleet.inventory.models import Cluster
 from fleet.inventory.topology import DEFAULT_KEYS, EVERY_NODE, parse_selector
@@ -107,7 +108,8 @@ def connected(cluster_id: int, epoch: int, now: datetime) -> datetime:
 
 
 @transaction.atomic
-def set_conditions(cluster_id: int, epoch: int, conditions: Sequence[Mapping[str, str]]) -> None:
+def set_conditions(cluster_id: int, epoch: int, conditions: Sequence[Mapping[str, str]], now: datetime) -> None:
     """The stated problems of the connection, for pages: [{"code", "text", "since"}]."""
     lease.guard(cluster_id, epoch)
     Cluster.objects.filter(pk=cluster_id).update(conditions=[dict(c) for c in conditions])
+    publish(cluster_id, [Notice("cluster", str(cluster_id))], now)

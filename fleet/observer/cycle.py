@@ -79,5 +79,5 @@ class Cycle:
             conditions.mend("clock_skew")
         listed = conditions.changed(session.clock.monotonic())
         if listed is not None:
-            session.once(lambda: clusters.set_conditions(session.cluster_id, session.epoch, listed))
+            session.once(lambda: clusters.set_conditions(session.cluster_id, session.epoch, listed, now))
             conditions.wrote(listed, session.clock.monotonic())

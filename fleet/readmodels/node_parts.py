@@ -14,9 +14,11 @@ from fleet.health.models import Incident, Signal
 from fleet.inventory.models import Alias, Bmc, Device, Node
 from fleet.lifecycle.models import Step, Workflow
 from fleet.readmodels.packed import Row, rebuilt, rows_of
+from fleet.telemetry.models import Rejection
 from fleet.tickets.models import Ticket
 
 SIGNALS = 50
+REFUSED = 10
 RANK = Case(
     When(Q(ended_at=None) & ~Q(state="planned"), then=Value(0)),
     When(ended_at=None, then=Value(1)),
@@ -36,6 +38,7 @@ class Parts:
     incident: Incident | None
     workflow: Workflow | None
     steps: list[Step]
+    rejections: list[Rejection]
 
 
 def find(name: str, clusters: frozenset[str] | None, cluster: str = "") -> list[Node]:
@@ -66,9 +69,10 @@ def parts_of(node: Node) -> Parts:
             p_workflows=rows_of(Workflow.objects.filter(node=mine).order_by(RANK, "-created_at", "-pk"), 1),
             p_cause=rows_of(Incident.objects.filter(workflows__pk=Subquery(current[:1]))),
             p_steps=rows_of(Step.objects.filter(workflow_id=Subquery(current[:1])).order_by("started_at", "pk")),
+            p_rejections=rows_of(_refused(node), REFUSED),
         )
         .values("p_devices", "p_aliases", "p_bmcs", "p_signals", "p_tickets", "p_incidents", "p_shared", "p_workflows",
-                "p_cause", "p_steps")
+                "p_cause", "p_steps", "p_rejections")
         .get()
     )  # fmt: skip
     workflow = _first(rebuilt(Workflow, row["p_workflows"]))
@@ -87,7 +91,14 @@ def parts_of(node: Node) -> Parts:
         incident=incident,
         workflow=workflow,
         steps=rebuilt(Step, row["p_steps"]),
+        rejections=rebuilt(Rejection, row["p_rejections"]),
     )
+
+
+def _refused(node: Node) -> QuerySet[Rejection]:
+    """Input that was refused and came from the node, or claimed to: by its exporters, or by a shipper in its name."""
+    mine = Q(subject=node.name) | Q(subject__startswith=f"{node.name}/")
+    return Rejection.objects.filter(mine, cluster_id=node.cluster_id).order_by("-last_at")
 
 
 def _shared_with() -> QuerySet[Incident]:

@@ -1,6 +1,7 @@
 """The few numbers that every page's frame shows, in one query.
 
-Decides open incidents, workflows by state, open tickets, clusters with mode and observer, caps and the kill switch.
+Decides open incidents, workflows by state, open tickets, clusters with mode, observer and what ails their connection,
+caps and the kill switch.
 Refuses a second query: the parts are one UNION ALL.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import orjson
 from django.db.models import CharField, Count, DateTimeField, F, FloatField, IntegerField, Min, QuerySet, Value
 from django.db.models.functions import Cast, Coalesce
 
@@ -25,11 +27,21 @@ COLUMNS = ("kind", "scope", "key", "n", "share", "since", "note")
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """What the observer states to be wrong with the connection."""
+
+    code: str
+    text: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterLine:
     id: int
     name: str
     mode: str
     observer_until: datetime | None
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +96,7 @@ class Totals:
         for kind, scope, key, n, share, since, note in rows:
             match kind:
                 case "cluster":
-                    found.clusters.append(ClusterLine(id=n, name=scope, mode=key, observer_until=since))
+                    found.clusters.append(ClusterLine(n, scope, key, since, _stated(note)))
                 case "incident":
                     found.incidents += n
                 case "workflow":
@@ -116,7 +128,9 @@ def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:
         live = live.filter(name__in=visible)
         of_cluster["cluster__name__in"] = visible
     parts: list[QuerySet[Any, Any]] = [
-        _part(live, "cluster", scope=F("name"), key=F("mode"), n=F("id"), since=F("observer_until")),
+        _part(
+            live, "cluster", scope=F("name"), key=F("mode"), n=F("id"), since=F("observer_until"), note=F("conditions")
+        ),
         _part(
             Incident.objects.filter(state=Incident.OPEN, **of_cluster).values("cluster__name"),
             "incident",
@@ -149,6 +163,11 @@ def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:
         _part(Switch.objects.filter(stopped=True), "switch", key=F("by"), since=F("since"), note=F("reason")),
     ]
     return list(parts[0].union(*parts[1:], all=True))
+
+
+def _stated(conditions: str) -> tuple[Condition, ...]:
+    told = sorted(orjson.loads(conditions or "[]"), key=lambda one: str(one["since"]))
+    return tuple(Condition(one["code"], one["text"], datetime.fromisoformat(one["since"])) for one in told)
 
 
 def _part(rows: QuerySet[Any, Any], kind: str, **given: Any) -> QuerySet[Any, Any]:
