@@ -24,6 +24,7 @@ ACTIONS = (
     "ignore",
     "monitor",
     "restart_app",
+    "confirm",
     "ticket",
     "inspect",
     "contact_support",
@@ -31,7 +32,7 @@ ACTIONS = (
     "reboot_node",
     "replace_part",
 )
-ACTING = frozenset({"ticket", "inspect", "contact_support", "reset_gpu", "reboot_node", "replace_part"})
+ACTING = frozenset({"confirm", "ticket", "inspect", "contact_support", "reset_gpu", "reboot_node", "replace_part"})
 """Action classes that ask somebody to do something to the node; the others are signals without an incident."""
 
 
@@ -48,9 +49,9 @@ class Observed(Protocol):
     def action_class(self) -> str: ...
     @property
     def first_bad_at(self) -> datetime: ...
-
     @property
     def evidence(self) -> Mapping[str, Any]: ...
+
 
 class Known(Protocol):
     """What of an open incident of the same node matters here."""
@@ -96,9 +97,9 @@ def worse(edge: Observed, incident: Known) -> bool:
     """Does the edge ask for more than the incident does?"""
     if not asks_for_action(edge.action_class):
         return False
-    return rank(edge.severity, edge.action_class) > rank(incident.severity, incident.action_class)
     if edge.evidence.get("recovery_line"):  # the driver's own request outranks what the table of codes said
         return edge.action_class != incident.action_class
+    return rank(edge.severity, edge.action_class) > rank(incident.severity, incident.action_class)
 
 
 def rank(severity: str, action_class: str) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from django.db import transaction
 from fleet.audit import services as audit
 from fleet.health import services as health
 from fleet.health.absences import Absences
+from fleet.health.grey import watch as grey
 from fleet.health.limits import LIMITS
 from fleet.health.rules.engine import RuleEngine
 from fleet.health.rules.types import ClusterView, Edge, NodeFacts, Verdict
@@ -80,6 +81,20 @@ class Judge:
         with self._queue_lock:
             self._queue += edges
         return verdicts
+
+    def suspect(self, edges: Sequence[Edge], over: Sequence[tuple[str, str]]) -> None:
+        """Suspicions of grey failures, and those that did not hold. Nothing is written before `commit`."""
+        now, findings = self.session.clock.now(), self.engine.findings
+        for edge in edges:
+            facts = self.facts.of.get(edge.node)
+            if facts is not None:
+                told = findings.observe(edge, facts, now, current=True)
+                with self._queue_lock:
+                    self._queue += told
+        for node, device in over:
+            told = findings.clear((node, device, grey.RULE), now, "like_its_peers")
+            with self._queue_lock:
+                self._queue += told
 
     def remember(self, nodes: set[str]) -> None:
         """Save the rules' memory of these nodes with the next commit."""

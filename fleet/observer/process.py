@@ -28,6 +28,7 @@ from fleet.observer.conditions import Conditions
 from fleet.observer.cycle import Cycle
 from fleet.observer.doors import open_doors
 from fleet.observer.front import Front, listen
+from fleet.observer.grey import SAMPLE_EVERY, Grey
 from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
 from fleet.observer.lane import Lane
@@ -94,6 +95,7 @@ class Observer:
             text = f"The push port {push_port} is taken; pushes are received on {self.front.port}."
             self.conditions.state("push_port", text, session.clock.now())
         self.keeper = Keeper(session, self.frame, self.intake, self.refusals, self.judge.remember)
+        self.grey = Grey(session, self.frame, self.judge, self.conditions)
         self.rights = Loop(session, "rights", self._check_rights, RIGHTS_EVERY)
         self.threads: list[threading.Thread] = []
 
@@ -137,6 +139,7 @@ class Observer:
         self.threads += [self.lane.start(), self.front.start()]
         self._add(self.cycle_loop)
         self._add(Loop(session, "keeper", self._guarded(self.keeper.turn), 1.0))
+        self._add(Loop(session, "grey", self._guarded(self.grey.turn), SAMPLE_EVERY))
         self._add(self.rights)
         self._thread("ready", self._announce)
 

@@ -29,10 +29,15 @@ def read(node_id: int, since: datetime) -> Rows:
 
 
 def peer_band(node: Node, measure: str, since: datetime) -> Band:
-    """(minute, p10, p90) of `measure` over every device of up to PEERS other nodes of the pool. One query."""
-    if node.pool_id is None:
+    """(minute, p10, p90) of `measure` over every device of up to PEERS other nodes of its gang, else of its pool. One
+    query. A gang works in step, so whoever leaves its band is worth a look; nodes of a pool do different work."""
+    if node.gang:
+        mates = Node.objects.filter(cluster_id=node.cluster_id, gang=node.gang, gpu_model=node.gpu_model)
+    elif node.pool_id is not None:
+        mates = Node.objects.filter(pool_id=node.pool_id)
+    else:
         return []
-    others = Node.objects.filter(pool_id=node.pool_id, gone_at=None).exclude(pk=node.pk).order_by("pk")
+    others = mates.filter(gone_at=None).exclude(pk=node.pk).order_by("pk")
     rows = NodeHistory.objects.filter(node_id__in=others.values("pk")[:PEERS], at__gte=since)
     minutes: dict[datetime, list[np.ndarray]] = defaultdict(list)
     for at, data in rows.values_list("at", "data"):

@@ -113,6 +113,7 @@ ACTION_CLASSES: dict[str, Word] = {
     "monitor": lazy("watching only"),
     "ignore": lazy("nothing"),
     "contact_support": lazy("the vendor's support"),
+    "confirm": lazy("an active test that confirms it"),
     "ticket": lazy("a ticket, beside running work"),
 }
 AUDIT_ACTIONS: dict[str, Word] = {

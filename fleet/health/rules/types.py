@@ -20,12 +20,13 @@ ActionClass = Literal[
     "restart_app",
     "inspect",
     "contact_support",
+    "confirm",
     "monitor",
     "ignore",
     "replace_part",
     "ticket",
 ]
-Source = Literal["kernel_log", "dcgm", "node_exporter", "kubernetes", "exporter"]
+Source = Literal["kernel_log", "dcgm", "node_exporter", "kubernetes", "exporter", "health_event"]
 EdgeKind = Literal["opened", "refreshed", "cleared"]
 VerdictWord = Literal["healthy", "degraded", "unhealthy", "unknown"]
 

@@ -1,0 +1,64 @@
+"""A suspicion is shown and plans nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.health.grey.watch import RULE
+from fleet.health.models import Incident
+from fleet.inventory.models import Node
+from fleet.lifecycle import planner, suspects
+from fleet.lifecycle.models import NodeLifecycle, Workflow
+from fleet.observer.conditions import Conditions
+from fleet.observer.grey import Grey
+from fleet.observer.judge import Judge
+from fleet.observer.session import Session
+from tests.builders import TestClock
+from tests.domain.health.edges import an_edge
+
+pytestmark = pytest.mark.django_db
+NODE = "gpu-r01-01"
+
+
+def suspect(judge: Judge) -> None:
+    edge = an_edge(NODE, rule_id=RULE, cause=RULE, action_class="confirm", severity="degraded", source="dcgm", code="",
+                   latched=False)  # fmt: skip
+    judge.suspect([edge], [])
+    judge.commit()
+
+
+def state() -> str:
+    return NodeLifecycle.objects.get(node__name=NODE).state
+
+
+def test_a_suspicion_is_an_incident_that_asks_to_be_confirmed_and_plans_nothing(judge: Judge, clock: TestClock) -> None:
+    suspect(judge)
+    incident = Incident.objects.get()
+    assert incident.action_class == "confirm"
+    clock.tick(120)
+    judge.settle()
+    planner.replan(incident.cluster_id, clock, "test")
+    assert Workflow.objects.count() == 0
+
+
+def test_the_node_is_suspect_while_it_lasts_and_serves_on(judge: Judge, session: Session, clock: TestClock) -> None:
+    suspect(judge)
+    assert suspects.mark(session.cluster_id, clock.now()) == (1, 0)
+    assert state() == "suspect"
+    assert suspects.mark(session.cluster_id, clock.now()) == (0, 0)
+    judge.suspect([], [(NODE, "GPU-3")])
+    judge.commit()
+    judge.settle()
+    assert suspects.mark(session.cluster_id, clock.now()) == (0, 1)
+    assert state() == "in_service" and Incident.objects.get().state == "resolved"
+
+
+def test_only_nodes_that_serve_in_a_gang_are_looked_at(judge: Judge, session: Session) -> None:
+    grey = Grey(session, judge.frame, judge, Conditions())
+    Node.objects.filter(name=NODE).update(gang="llm-7")
+    assert grey._gangs() == {NODE: "llm-7"}
+    NodeLifecycle.objects.filter(node__name=NODE).update(state="held")
+    assert grey._gangs() == {}
+    for _ in range(4):
+        grey.turn()
+    assert Incident.objects.count() == 0
