@@ -22,8 +22,12 @@ from fleet.inventory.models import Bmc, Cluster
 from fleet.lifecycle.context import Ports, Timing
 from fleet.ports.cluster import ClusterActor, ClusterReader
 from fleet.ports.errors import PermanentError
+from fleet.ports.history import History
 from fleet.ports.metrics import MetricsReader
 from fleet.ports.power import BmcTarget, PowerPort
+from fleet.telemetry.embedded import EmbeddedHistory
+from fleet.telemetry.pasts import Pasts
+from fleet.telemetry.promhistory import PromqlHistory
 
 LEASE_SECONDS, LEASE_RENEW = 60, 10.0
 _ports: dict[tuple[Any, ...], Ports] = {}
@@ -168,6 +172,12 @@ def metrics_missing(cluster: Cluster) -> list[str]:
     if answer.values.any():
         return []
     return ["The metrics API has no series of node_exporter: is its address right, and --prometheus-match?"]
+
+
+def history(cluster: Cluster) -> History:
+    """Where the past of the cluster's nodes is read."""
+    found = metrics(cluster)
+    return Pasts(EmbeddedHistory(), PromqlHistory(found, cluster.prometheus_match) if found else None)
 
 
 def _credential(reference: str) -> tuple[str, str]:

@@ -13,11 +13,12 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from dashboard import spans
-from dashboard.charts.series import KINDS, Kind, Lines, Points, lines
+from dashboard.charts.series import KINDS, Kind, Lines, Points, lines, spread
 from fleet.readmodels.measures import Band
 from fleet.readmodels.node_page import NodePage
 
 TABLE_ROWS = 9
+DAY = timedelta(hours=20)
 OWN, FAULTY, PEERS = "var(--c-1)", "var(--c-2)", "var(--c-peer)"
 __all__ = ["KINDS", "Card", "cards", "figure"]
 
@@ -72,8 +73,13 @@ def _end(name: str, unit: str, points: Points) -> str:
         "low": _number(min(v for _t, v in known)), "high": _number(max(v for _t, v in known)),
     }  # fmt: skip
     if points[-1][1] is None or at < points[-1][0]:
-        words += ", " + _("no data since %(time)s") % {"time": spans.absolute(at, "hms")}
+        words += ", " + _("no data since %(time)s") % {"time": _when(at, points[0][0])}
     return words
+
+
+def _when(at: datetime, since: datetime) -> str:
+    """With its day where the range has more than one."""
+    return spans.absolute(at, "hms" if at - since < DAY else "full")
 
 
 def _number(value: float | None) -> str:
@@ -93,7 +99,7 @@ def figure(name: str, page: NodePage, peers: Band, since: datetime, until: datet
     """One figure: `data`, `layout` and `text`."""
     kind = KINDS[name]
     drawn = lines(kind, page)
-    data = _band(kind, peers)
+    data = _spread(kind, spread(kind, page)) or _band(kind, peers)
     rest = _("other GPUs, mean") if drawn.faulty is not None else _("mean")
     data.append(_line(_("received") if kind.of_ports else rest, drawn.rest, OWN, kind.unit))
     if kind.of_ports:
@@ -107,7 +113,7 @@ def figure(name: str, page: NodePage, peers: Band, since: datetime, until: datet
     else:
         data += _ends(rest, drawn.rest, OWN, since, until)
     layout: dict[str, Any] = {
-        "xaxis": {"type": "date", "range": [_iso(since), _iso(until)], "tickformat": "%H:%M"},
+        "xaxis": {"type": "date", "range": [_iso(since), _iso(until)], "tickformat": _ticks(until - since)},
         "yaxis": {"nticks": 4, "fixedrange": True},
         "shapes": _marks(page, since),
     }
@@ -139,11 +145,23 @@ def _ends(name: str, points: Points, colour: str, since: datetime, until: dateti
     side = "left" if last[0] - since > (until - since) / 2 else "right"
     place = f"{'top' if low else 'bottom'} {side}"
     dot = {"color": colour, "size": 9, "line": {"color": "var(--surface)", "width": 2}}
-    text = _("no data since %(time)s") % {"time": spans.absolute(last[0], "hms")}
+    text = _("no data since %(time)s") % {"time": _when(last[0], since)}
     return [
         {"type": "scatter", "mode": "markers+text", "name": name, "x": [_iso(last[0])], "y": [round(last[1], 2)],
          "marker": dot, "text": [text], "textposition": place, "cliponaxis": False, "hoverinfo": "skip"}
     ]  # fmt: skip
+
+
+def _ticks(span: timedelta) -> str:
+    return "%H:%M" if span <= timedelta(hours=24) else "%d %b"
+
+
+def _spread(kind: Kind, found: Band) -> list[dict[str, Any]]:
+    """This node's own lowest and highest, where a point stands for minutes or hours."""
+    band = _band(kind, found)
+    for trace in band:
+        trace["name"] = _("lowest to highest")
+    return band
 
 
 def _band(kind: Kind, found: Band) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "power": Kind("gpu_power", _("GPU power"), "W"),
+    "clock": Kind("gpu_clock", _("SM clock"), "MHz"),
     "temp": Kind("gpu_temp", _("GPU temperature"), "°C"),
     "util": Kind("gpu_util", _("GPU utilisation"), "%"),
     "ib": Kind("ib_rx", _("InfiniBand"), "GB/s", 1e-9, True),
@@ -82,7 +83,22 @@ def lines(kind: Kind, page: NodePage) -> Lines:
             value = values[faulty] if faulty < len(values) else None
             own.append((at, None if value is None else value * kind.scale))
         rest.append((at, sum(others) / len(others) if others else None))
-    return Lines(faulty, with_gaps(own), with_gaps(rest))
+    gap = GAP if page.past is None else max(GAP, timedelta(seconds=2.5 * page.past.step))
+    return Lines(faulty, with_gaps(own, gap), with_gaps(rest, gap))
+
+
+def spread(kind: Kind, page: NodePage) -> list[tuple[datetime, float, float]]:
+    """(at, lowest, highest) over all GPUs or ports, where rows stand for longer than one sample."""
+    if page.past is None:
+        return []
+    low, high = dict(page.past.low), dict(page.past.high)
+    found = []
+    for at in sorted(low.keys() & high.keys()):
+        lows = [v for v in _values(low[at].get(kind.key)) if v is not None]
+        highs = [v for v in _values(high[at].get(kind.key)) if v is not None]
+        if lows and highs:
+            found.append((at, min(lows), max(highs)))
+    return found
 
 
 def _values(found: Any) -> Sequence[float | None]:
@@ -91,11 +107,11 @@ def _values(found: Any) -> Sequence[float | None]:
     return [] if found is None else [found]
 
 
-def with_gaps(points: Points) -> Points:
-    """A point without a value where more than GAP passed between two."""
+def with_gaps(points: Points, gap: timedelta = GAP) -> Points:
+    """A point without a value where more than `gap` passed between two."""
     out: Points = []
     for at, value in points:
-        if out and at - out[-1][0] > GAP:
+        if out and at - out[-1][0] > gap:
             out.append((out[-1][0] + timedelta(seconds=1), None))
         out.append((at, value))
     return out

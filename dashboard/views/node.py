@@ -13,10 +13,11 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
 
-from dashboard import clock, spans
-from dashboard.charts import bars, figures
+from dashboard import clock, grafana, spans
+from dashboard.charts import bars, figures, sparks
 from dashboard.views.paging import node_address
 from dashboard.views.said import node_said
+from fleet import wiring
 from fleet.access.decorators import needs
 from fleet.access.rights import VIEW
 from fleet.access.selectors import visible_clusters
@@ -28,9 +29,17 @@ from fleet.policy.rules import decide
 from fleet.readmodels import company, measures, node_page, timeline, words
 from fleet.readmodels.why import answer
 
-RANGE_WORDS = {"45m": _("45 min"), "2h": _("2 h")}
+RANGE_WORDS = {"45m": _("45 min"), "2h": _("2 h"), "24h": _("24 h"), "7d": _("7 d"), "30d": _("30 d")}
 GROUP_WORDS = {"all": _("All"), "signals": _("Signals"), "steps": _("Steps"), "people": _("People")}
-RANGES = {"45m": timedelta(minutes=45), "2h": timedelta(hours=2)}
+RANGES = {
+    "45m": timedelta(minutes=45),
+    "2h": timedelta(hours=2),
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+}
+SAMPLED = RANGES["2h"]  # beyond that, points stand for longer than one sample
+LIVE_EVERY, SLOW_EVERY = 15, 300  # seconds between two drawings
 PARTS = {"now": "node/_now.html", "timeline": "node/_timeline.html", "side": "node/_side.html"}
 CAPS = "node/_caps.html"
 OFFENCES = "node/_offences.html"
@@ -63,7 +72,7 @@ def _context(request: HttpRequest, row: Node) -> dict[str, Any]:
     group = group if group in timeline.GROUPS else "all"
     span = request.GET.get("range", "45m")
     span = span if span in RANGES else "45m"
-    page = node_page.read(row, now, history=RANGES[span])
+    page = _read(row, now, RANGES[span])
     drawn = figures.cards(page)
     return {
         "self": node_address(row, row.cluster),
@@ -84,7 +93,21 @@ def _context(request: HttpRequest, row: Node) -> dict[str, Any]:
         "group": group,
         "range": span,
         "charts": drawn,
+        "gpus": sparks.strips(page),
+        "rolled": RANGES[span] > SAMPLED,
+        "time_form": "hms" if RANGES[span] <= SAMPLED else "full",
+        "redraw": LIVE_EVERY if RANGES[span] <= SAMPLED else SLOW_EVERY,
+        "notes": page.past.notes if page.past else (),
+        "grafana": grafana.address(row.cluster.grafana_url, row.name, row.cluster.name, now - RANGES[span], now),
     }
+
+
+def _read(row: Node, now: datetime, span: timedelta, measures: tuple[str, ...] = ()) -> node_page.NodePage:
+    """The page with its past: our own samples where they reach, else from wherever the cluster's past is kept."""
+    page = node_page.read(row, now, history=min(span, SAMPLED))
+    if span > SAMPLED or (not page.rows and row.cluster.prometheus_url):
+        page.show(wiring.history(row.cluster).past(page.whose, now - span, now, measures))
+    return page
 
 
 def _timed(events: list[timeline.Event], now: datetime) -> list[tuple[timeline.Event, str]]:
@@ -125,8 +148,9 @@ def chart(request: HttpRequest, name: str, kind: str) -> HttpResponse:
     row = _nodes(request, name)[0]
     now = clock.now()
     span = RANGES.get(request.GET.get("range", ""), RANGES["45m"])
-    page = node_page.read(row, now, history=span)
-    band = [] if figures.KINDS[kind].of_ports else measures.peer_band(row, figures.KINDS[kind].key, now - span)
+    key, ports = figures.KINDS[kind].key, figures.KINDS[kind].of_ports
+    page = _read(row, now, span, (key, "ib_tx") if ports else (key,))
+    band = [] if ports or span > SAMPLED else measures.peer_band(row, key, now - span)
     response = JsonResponse(figures.figure(kind, page, band, now - span, now))
     response["Cache-Control"] = "no-store"
     return response

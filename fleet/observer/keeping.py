@@ -14,7 +14,7 @@ from fleet.inventory import services as inventory
 from fleet.inventory.services import DeviceSeen
 from fleet.observer.push import Refusals
 from fleet.observer.session import Session
-from fleet.telemetry import history, services
+from fleet.telemetry import history, rollups, services
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.services import Refusal
@@ -47,7 +47,8 @@ class Keeper:
         if self._is_due("refusals", REFUSALS_EVERY):
             self.count_refusals()
         if self._is_due("forget", FORGET_EVERY):
-            self.session.once(lambda: history.forget(self.session.clock.now(), self.session.stopping))
+            session = self.session
+            session.once(lambda: rollups.keep(session.cluster_id, session.clock.now(), session.stopping))
 
     def _is_due(self, what: str, every: float) -> bool:
         mono = self.session.clock.monotonic()

@@ -16,6 +16,7 @@ from fleet.health.models import Incident, NodeVerdict, Signal
 from fleet.inventory.models import Node
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES
 from fleet.lifecycle.models import NodeLifecycle, Workflow
+from fleet.ports.history import Past, Whose
 from fleet.readmodels import measures, words
 from fleet.readmodels.gpus import Gpu, Port, gpus_of, ports_of
 from fleet.readmodels.node_parts import Parts, find, parts_of
@@ -50,6 +51,7 @@ class NodePage:
     unwatched: datetime | None  # since when no observer keeps the verdict true; None while one does
     phases: list[Phase] = field(default_factory=list)
     next: Next = field(default_factory=lambda: Next(""))
+    past: Past | None = None  # where `rows` came from a longer range than samples are kept for
 
     @property
     def shown_verdict(self) -> str:
@@ -67,6 +69,16 @@ class NodePage:
     @property
     def signals(self) -> list[Signal]:
         return self.parts.signals
+
+    @property
+    def whose(self) -> Whose:
+        """The node as stores of measurements know it."""
+        spoken = [alias.value for alias in self.parts.aliases if alias.kind in ("hostname", "ip")]
+        return Whose(self.node.pk, self.node.name, (self.node.name, *spoken))
+
+    def show(self, past: Past) -> None:
+        """Draw from this past; what stands on each GPU now stays as it is."""
+        self.past, self.rows = past, past.rows
 
     @property
     def alias_count(self) -> int:

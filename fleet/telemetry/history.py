@@ -1,13 +1,13 @@
-"""Two hours of a few measures of every node, for charts.
+"""Samples of a few measures of every node, for charts.
 
 Decides what is kept: per GPU temperature, power, utilisation and SM clock, and per node the InfiniBand traffic, sampled
-every 10 s and packed into one row per node and minute. Refuses to be a time-series database: longer history is asked
-from one by PromQL.
+every 10 s and packed into one row per node and minute, for two hours; `rolling` makes of them what is kept longer.
+Refuses to be a time-series database: more measures are asked from one by PromQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -142,18 +142,6 @@ def store(cluster_id: int, minutes: Iterable[tuple[datetime, str, bytes]], node_
             for row in rows:
                 copy.write_row(row)
     return len(rows)
-
-
-def forget(now: datetime, stop: Callable[[], bool] = lambda: False, chunk: int = 5000) -> int:
-    """Delete what is older than two hours, a chunk at a time."""
-    deleted = 0
-    while not stop():
-        old = NodeHistory.objects.filter(at__lt=now - KEEP).order_by("at").values_list("id", flat=True)[:chunk]
-        count, _ = NodeHistory.objects.filter(pk__in=list(old)).delete()
-        deleted += count
-        if count < chunk:
-            break
-    return deleted
 
 
 def read(node_id: int, since: datetime) -> list[tuple[datetime, dict[str, Any]]]:

@@ -24,7 +24,10 @@ class Rejection(models.Model):
 
 
 class NodeHistory(models.Model):
-    """One packed row per node and minute: {"gpu_power": [[...8 values or null]], ...} as orjson bytes."""
+    """One packed row per node and minute: {"gpu_power": [[...8 values or null]], ...} as orjson bytes.
+
+    Partitioned by the hour; see `partitions`.
+    """
 
     cluster_id = models.BigIntegerField()
     node_id = models.BigIntegerField()
@@ -33,3 +36,15 @@ class NodeHistory(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["node_id", "at"]), models.Index(fields=["at"])]
+
+
+class NodeRollup(models.Model):
+    """One packed row per node and hour: ten-minute means, lows and highs (see `rolling`). Partitioned by the day."""
+
+    cluster_id = models.BigIntegerField()
+    node_id = models.BigIntegerField()
+    at = models.DateTimeField()
+    data = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node_id", "at"], name="node_rollup_once")]

@@ -11,11 +11,13 @@ import pytest
 
 from fleet.adapters import prometheus
 from fleet.ports.errors import PermanentError
+from fleet.ports.history import Past, Whose
 from fleet.ports.metrics import MetricsReader
 from fleet.telemetry import names, promql
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.gleaning import Gleaner
 from fleet.telemetry.intake import Intake
+from fleet.telemetry.promhistory import PromqlHistory
 from tests.adapters.kubernetes.world import simulated
 from tests.labs.metrics_servers import JOBS, PROGRAMS, MetricsServer, running
 
@@ -115,6 +117,22 @@ def test_a_curve_over_time(reader: MetricsReader, asking: Asking) -> None:
     expression = f"avg by (UUID) ({promql.selector(names.GPU_TEMP)})"
     found = reader.over(expression, now - timedelta(minutes=1), now, 1)
     assert found.curves and all(20 < value < 110 for curve in found.curves for value in curve.values.tolist())
+
+
+@pytest.mark.parametrize("hours", [0.02, 6])
+def test_a_nodes_past_is_read_by_its_name(
+    server: MetricsServer, reader: MetricsReader, asking: Asking, hours: float
+) -> None:
+    whose, keeper = Whose(1, server.nodes[1], (server.nodes[1],)), PromqlHistory(reader)
+
+    def past(*measures: str) -> Past:
+        now = datetime.now(UTC)
+        return keeper.past(whose, now - timedelta(hours=hours), now, measures)
+
+    assert asking.until(lambda: bool(past("gpu_temp").rows and past("ib_rx", "ib_tx").rows))
+    assert len(past("gpu_temp").rows[-1][1]["gpu_temp"]) == 8
+    assert bool(past("gpu_temp").low) == (hours > 1)
+    assert past("ib_rx", "ib_tx").rows[-1][1]["ib_rx"] >= 0
 
 
 def test_a_query_that_is_none_is_a_persons_to_mend(reader: MetricsReader) -> None:
