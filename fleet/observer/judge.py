@@ -28,10 +28,12 @@ from fleet.observer.company import Company
 from fleet.observer.facts import FactsReader
 from fleet.observer.session import DATABASE_AWAY, Session, Stopping
 from fleet.telemetry.frame import Frame
+from fleet.telemetry.healthevents import HealthEvent
 from fleet.telemetry.kernellog import KernelLine
 
 log = logging.getLogger(__name__)
 BATCH = 2000
+Heard = KernelLine | HealthEvent
 
 
 class Judge:
@@ -58,8 +60,8 @@ class Judge:
         now = self.session.clock.now()
         return self.facts.read(self.session.cluster_id, self.session.connected_at or now, now)
 
-    def hear(self, lines: Sequence[tuple[str, KernelLine]]) -> None:
-        """Judge kernel lines of nodes already resolved. Nothing is written before `commit`."""
+    def hear(self, lines: Sequence[tuple[str, Heard]]) -> None:
+        """Judge lines and events of nodes already resolved. Nothing is written before `commit`."""
         now = self.session.clock.now()
         for node, line in lines:
             facts = self.facts.of.get(node)
@@ -68,7 +70,10 @@ class Judge:
             if facts is None:
                 continue
             with self._queue_lock:
-                self._queue += self.engine.on_kernel_line(line, facts, now)
+                if isinstance(line, HealthEvent):
+                    self._queue += self.engine.on_event(line, facts, now)
+                else:
+                    self._queue += self.engine.on_kernel_line(line, facts, now)
 
     def cycle(self) -> dict[str, Verdict]:
         """All rules once; verdicts of every node. Nothing is written before `commit`."""

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from fleet.observer.judge import Judge
+from fleet.observer.judge import Heard, Judge
 from fleet.observer.session import DATABASE_AWAY, Session, Stopping
-from fleet.telemetry.kernellog import KernelLine
 
 log = logging.getLogger(__name__)
 MAX_LINES = 20_000
@@ -27,7 +26,7 @@ MAX_LINES = 20_000
 
 @dataclass(slots=True)
 class _Parcel:
-    lines: Sequence[tuple[str, KernelLine]]
+    lines: Sequence[tuple[str, Heard]]
     done: Callable[[bool], None]
 
 
@@ -46,7 +45,7 @@ class Lane:
         thread.start()
         return thread
 
-    async def take(self, lines: Sequence[tuple[str, KernelLine]]) -> bool:
+    async def take(self, lines: Sequence[tuple[str, Heard]]) -> bool:
         """True once the lines are judged and committed; False when the database did not take them."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bool] = loop.create_future()

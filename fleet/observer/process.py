@@ -32,6 +32,7 @@ from fleet.observer.grey import SAMPLE_EVERY, Grey
 from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
 from fleet.observer.lane import Lane
+from fleet.observer.nodeconditions import ConditionWatch
 from fleet.observer.push import Push, Refusals
 from fleet.observer.querying import Announced, Querier, rule_reads
 from fleet.observer.runfiles import publish, withdraw
@@ -80,6 +81,7 @@ class Observer:
         self.cycle = Cycle(session, self.frame, self.judge, self.scraper, self.conditions, self._hurry)
         self.cycle_loop = Loop(session, "cycle", self.cycle.turn, CYCLE_EVERY)
         self.writer = Writer(session, self.world, self._aliases_changed, self._rebooted)
+        self.writer.heard = ConditionWatch(session, self.judge).look
         self.lane = Lane(session, self.judge, self.cycle_loop.wake.set)
         self.pushes = PushIntake(self.frame, self.resolve, session.interval)
         push = Push(session, self.lane, self.refusals, self.scraper.targets)

@@ -32,6 +32,7 @@ class Writer:
     world: World
     aliases_changed: Callable[[], None]
     rebooted: Callable[[list[str]], None]
+    heard: Callable[[Sequence[NodeSeen]], None] = lambda nodes: None  # told of nodes once they are written
     connected: bool = False
     written: int = 0
     _aliases_at: float = float("-inf")
@@ -47,6 +48,7 @@ class Writer:
             except BaseException:
                 self.world.give_back(pending)
                 raise
+            self.heard(pending.nodes)
         if self.world.nodes_synced.is_set() and not self.connected:
             session = self.session
             session.connected_at = session.once(

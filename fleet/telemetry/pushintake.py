@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleet.telemetry import blanks, names, series
+from fleet.telemetry.claims import claims
 from fleet.telemetry.frame import MAX_ROWS_PER_TARGET, NEVER, STALE_INTERVALS, Frame
 from fleet.telemetry.intake import MAX_SKEW_SECONDS
 from fleet.telemetry.remotewrite import STALE, PushCache, PushedSamples
@@ -27,7 +28,6 @@ from fleet.telemetry.targets import Target
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 PREFIX, GPU_SUFFIX = "push/", "/gpu"
-NODE_LABELS = ("Hostname", "hostname", "node", "nodename", "node_name", "kubernetes_node")
 MAX_JOBS = 32  # pushed jobs of one node; more is somebody inventing names
 BASELINE_ROUNDS = 3  # a request may bring half of a scrape: what is new that early was there before
 FORGET_SECONDS = 3600.0
@@ -35,22 +35,6 @@ EVERYDAY = frozenset({"unwanted", "blank", "nan", "history", "out_of_order", "al
 _GAUGE = np.array([not metric.counter for metric in names.METRICS.values()], dtype=bool)
 _LO = np.array([metric.lo for metric in names.METRICS.values()])
 _HI = np.array([metric.hi for metric in names.METRICS.values()])
-
-
-def instance_host(instance: str) -> str:
-    """`n1:9100`, `[fe80::1]:9100` or `n1` to the host."""
-    if instance.startswith("["):
-        return instance[1:].partition("]")[0]
-    head, colon, port = instance.rpartition(":")
-    return head if colon and port.isdigit() and ":" not in head else instance
-
-
-def claims(labels: dict[str, str]) -> list[str]:
-    """The names of a node that a label set holds."""
-    said = [labels[key] for key in NODE_LABELS if labels.get(key)]
-    if not said and labels.get("instance"):
-        said = [instance_host(labels["instance"])]
-    return said
 
 
 def _job(labels: dict[str, str], kind: names.DeviceKind) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fleet.health.rules import lines, watched_gpu, watched_host
+from fleet.health.rules import events, lines, watched_gpu, watched_host
 from fleet.health.rules.types import Rule
 from fleet.health.rules.watch import Watched
 from fleet.telemetry import names
@@ -78,7 +78,9 @@ _ALL = (
     ),
 )  # fmt: skip
 WATCHED: tuple[Watched, ...] = (*watched_gpu.WATCHED, *watched_host.WATCHED)
-DEFAULTS: dict[str, Rule] = {rule.id: rule for rule in (*_ALL, *lines.RULES, *(watched.rule for watched in WATCHED))}
+DEFAULTS: dict[str, Rule] = {
+    rule.id: rule for rule in (*_ALL, *lines.RULES, *events.RULES, *(watched.rule for watched in WATCHED))
+}
 _TUNABLE: dict[str, tuple[type, ...]] = {
     "threshold": (int, float),
     "window": (int, float),

@@ -23,6 +23,7 @@ import numpy as np
 from fleet.health.rules.base import FrameRule
 from fleet.health.rules.catalogue import WATCHED, catalogue
 from fleet.health.rules.counts import GpuCount, GpuLost
+from fleet.health.rules.events import HealthEvents
 from fleet.health.rules.fabric import PortDown, PortFlap
 from fleet.health.rules.findings import Finding, Findings, Key
 from fleet.health.rules.gpu import EccDbe, RowRemapFailure, Thermal, XidMetric
@@ -36,6 +37,7 @@ from fleet.health.rules.verdicts import Verdicts
 from fleet.health.rules.watch import LEVELS
 from fleet.health.rules.watching import GaugeRule, RowRule
 from fleet.telemetry.frame import Frame
+from fleet.telemetry.healthevents import HealthEvent
 from fleet.telemetry.kernellog import KernelLine
 
 STATE_VERSION = 1
@@ -67,6 +69,7 @@ class RuleEngine:
         nfs = self._parts["nfs-stalled"]
         assert isinstance(nfs, NfsStalled)  # noqa: S101  a fact of the table above, for the type checker
         self._lines = KernelLines(self.rules, frame, self.findings, nfs)
+        self._events = HealthEvents(self.rules, frame, self.findings)
         self._verdicts = Verdicts(self.findings)
 
     def _watched(self) -> dict[str, FrameRule]:
@@ -98,6 +101,10 @@ class RuleEngine:
     def on_kernel_line(self, line: KernelLine, node_facts: NodeFacts, now: datetime) -> list[Edge]:
         """Judge one line of a node that the caller has resolved (its claim alone is not trusted)."""
         return self._lines.take(line, node_facts, now)
+
+    def on_event(self, event: HealthEvent, node_facts: NodeFacts, now: datetime) -> list[Edge]:
+        """Judge a health event of another tool, of a node that the caller has resolved."""
+        return self._events.take(event, node_facts, now)
 
     def verdicts(self, view: ClusterView) -> dict[str, Verdict]:
         return self._verdicts.judge(view)

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fleet.telemetry import names, packing, remotewrite
+from fleet.telemetry.claims import claims, instance_host
 from fleet.telemetry.frame import NEVER, Frame
 from fleet.telemetry.intake import Intake
-from fleet.telemetry.pushintake import PushIntake, claims, instance_host
+from fleet.telemetry.pushintake import PushIntake
 from fleet.telemetry.series import AMBIGUOUS, Ambiguous
 from tests.unit.telemetry import writes
 from tests.unit.telemetry.writes import Sample, gpu
