@@ -109,7 +109,10 @@ def _observe(work: Work, node_id: int, edge: Edge) -> None:
 
 
 def _place(work: Work, node_id: int, signal: Signal, edge: Edge) -> None:
-    """Find or open the incident that the signal is a sign of."""
+    """Find or open the incident that the signal is a sign of. A rule in shadow only shows what it would have seen."""
+    if edge.shadow:
+        signal.incident, signal.evidence = None, {**signal.evidence, "shadow": True}
+        return
     here = work.incidents.setdefault(node_id, [])
     if signal.incident_id is not None and edge.kind == "refreshed":
         incident = next((i for i in here if i.pk == signal.incident_id), None)

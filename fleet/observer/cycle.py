@@ -64,6 +64,10 @@ class Cycle:
     def _tell_conditions(self) -> None:
         session, conditions = self._session, self._conditions
         now = session.clock.now()
+        if self._judge.rules.problem:
+            conditions.state("rules", self._judge.rules.problem, now)
+        else:
+            conditions.mend("rules")
         failing = self._scraper.failing()
         if failing:
             example = failing[0].last_error or f"{failing[0].job} on {failing[0].node}"

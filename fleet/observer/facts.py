@@ -11,6 +11,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from django.db.models import F
+from django.db.models.fields.json import KeyTextTransform
+
 from fleet.health.rules.types import NodeFacts
 from fleet.inventory.models import Node
 from fleet.lifecycle.machine import NodeState
@@ -18,8 +21,12 @@ from fleet.telemetry.frame import STALE_INTERVALS, Frame
 
 _COLUMNS = (
     "id", "name", "ready", "ready_since", "ready_reason", "boot_id", "boot_since", "managed", "gpu_expected",
-    "lifecycle__remediated_at", "lifecycle__state",
+    "lifecycle__remediated_at", "pool__name", "gpu_capacity", "gpu_allocatable",
 )  # fmt: skip
+
+# Labels of NVIDIA's operator by which a node says that what it advertises are not whole GPUs, and their plain values.
+_SHARED = ("nvidia.com/mig.config", "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.workload.config")
+_WHOLE = frozenset({"all-disabled", "none", "container"})
 
 
 class FactsReader:
@@ -33,7 +40,9 @@ class FactsReader:
         self.ids: dict[str, int] = {}
 
     def read(self, cluster_id: int, connected_at: datetime, now: datetime) -> dict[str, NodeFacts]:
-        rows = Node.objects.filter(cluster_id=cluster_id, gone_at=None).values_list(*_COLUMNS)
+        shared = (KeyTextTransform(label, "labels") for label in _SHARED)
+        nodes = Node.objects.filter(cluster_id=cluster_id, gone_at=None)
+        rows = nodes.values_list(*_COLUMNS, *shared, F("lifecycle__state"))
         fresh: dict[str, tuple[Any, ...]] = {}
         facts: dict[str, NodeFacts] = {}
         ids: dict[str, int] = {}
@@ -72,7 +81,8 @@ def since_when(facts: NodeFacts) -> datetime | None:
 
 
 def _facts(row: tuple[Any, ...], connected_at: datetime) -> NodeFacts:
-    _, name, ready, ready_since, reason, boot_id, boot_since, managed, gpus, remediated_at, state = row
+    _, name, ready, ready_since, reason, boot_id, boot_since, managed, gpus, remediated_at = row[:10]
+    pool, capacity, allocatable, *shared, state = row[10:]
     return NodeFacts(
         name=name,
         ready=ready,
@@ -85,4 +95,8 @@ def _facts(row: tuple[Any, ...], connected_at: datetime) -> NodeFacts:
         managed=managed,
         gpu_expected=gpus,
         in_remediation=state == NodeState.REMEDIATING,
+        pool=pool or "",
+        gpu_capacity=capacity,
+        gpu_allocatable=allocatable,
+        gpus_divided=any(value not in (None, "", *_WHOLE) for value in shared),
     )

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from django.conf import settings
 from django.db import transaction
 
 from fleet.audit import services as audit
@@ -26,6 +27,7 @@ from fleet.lifecycle.withdrawing import withdraw
 from fleet.observer import restore
 from fleet.observer.company import Company
 from fleet.observer.facts import FactsReader
+from fleet.observer.rulesfile import RulesFile
 from fleet.observer.session import DATABASE_AWAY, Session, Stopping
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.healthevents import HealthEvent
@@ -40,6 +42,7 @@ class Judge:
     def __init__(self, session: Session, frame: Frame) -> None:
         self.session, self.frame = session, frame
         self.engine = RuleEngine(frame)
+        self.rules = RulesFile(settings.RULES_FILE)
         self.facts = FactsReader(frame)
         self.company = Company(session, frame)
         self.absences = Absences(self.engine.findings, LIMITS)
@@ -54,6 +57,7 @@ class Judge:
     def start(self) -> None:
         """Take back what was remembered, before the first line and the first cycle."""
         self._queue = restore.load(self.engine, self.session.cluster_id)
+        self._queue += self.rules.look(self.engine, self.session.clock.now())
         self.read_facts()
 
     def read_facts(self) -> dict[str, NodeFacts]:
@@ -80,7 +84,7 @@ class Judge:
         clock = self.session.clock
         nodes = self.read_facts()
         view = ClusterView(now=clock.now(), monotonic=clock.monotonic(), frame=self.frame, nodes=nodes)
-        edges = self.engine.cycle(view)
+        edges = self.rules.look(self.engine, view.now) + self.engine.cycle(view)
         verdicts = self.engine.verdicts(view)
         edges += self.absences.look(verdicts, nodes, view.now)
         with self._queue_lock:

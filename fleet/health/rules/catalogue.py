@@ -1,15 +1,11 @@
 """Every rule as data: what it reads, its limit with unit, its window, its severity, its action and where that comes
 from.
 
-Decides the defaults and checks a site's overrides. Refuses an override that names no rule, no limit, or a wrong type.
+Decides the defaults. Refuses a site's wishes: those are read and checked in `tuning`.
 A limit marked "our choice" has no published source and is a starting point.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
 
 from fleet.health.rules import events, lines, watched_gpu, watched_host
 from fleet.health.rules.types import Rule
@@ -81,31 +77,3 @@ WATCHED: tuple[Watched, ...] = (*watched_gpu.WATCHED, *watched_host.WATCHED)
 DEFAULTS: dict[str, Rule] = {
     rule.id: rule for rule in (*_ALL, *lines.RULES, *events.RULES, *(watched.rule for watched in WATCHED))
 }
-_TUNABLE: dict[str, tuple[type, ...]] = {
-    "threshold": (int, float),
-    "window": (int, float),
-    "clear": (int, float),
-    "scrapes": (int,),
-    "of": (int,),
-    "severity": (str,),
-    "action_class": (str,),
-}
-
-
-def catalogue(overrides: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Rule]:
-    """The rules with a site's changes. ValueError says in one sentence what is wrong with them."""
-    rules = dict(DEFAULTS)
-    for rule_id, changes in (overrides or {}).items():
-        if rule_id not in rules:
-            raise ValueError(f"There is no rule {rule_id!r}; the rules are {', '.join(rules)}.")
-        for key, value in changes.items():
-            if key not in _TUNABLE:
-                raise ValueError(f"Rule {rule_id!r} has no setting {key!r}; it has {', '.join(_TUNABLE)}.")
-            if not isinstance(value, _TUNABLE[key]) or isinstance(value, bool):
-                raise ValueError(f"Rule {rule_id!r}: {key} cannot be {value!r}.")
-            if isinstance(value, int | float) and value < 0:
-                raise ValueError(f"Rule {rule_id!r}: {key} cannot be negative.")
-        rules[rule_id] = replace(rules[rule_id], **changes)
-        if not 1 <= rules[rule_id].scrapes <= rules[rule_id].of <= 8:
-            raise ValueError(f"Rule {rule_id!r}: scrapes and of must satisfy 1 <= scrapes <= of <= 8.")
-    return rules

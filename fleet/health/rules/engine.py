@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from fleet.health.rules.base import FrameRule
-from fleet.health.rules.catalogue import WATCHED, catalogue
+from fleet.health.rules.catalogue import WATCHED
 from fleet.health.rules.counts import GpuCount, GpuLost
 from fleet.health.rules.events import HealthEvents
 from fleet.health.rules.fabric import PortDown, PortFlap
@@ -30,8 +31,10 @@ from fleet.health.rules.gpu import EccDbe, RowRemapFailure, Thermal, XidMetric
 from fleet.health.rules.host import ClockSkew, NotReady
 from fleet.health.rules.levels import Bools
 from fleet.health.rules.loglines import KernelLines
+from fleet.health.rules.pools import Pools
 from fleet.health.rules.rates import CounterRule
 from fleet.health.rules.storage import MountHung, NfsStalled
+from fleet.health.rules.tuning import Tuning, tuned
 from fleet.health.rules.types import ClusterView, Edge, NodeFacts, Rule, Verdict
 from fleet.health.rules.verdicts import Verdicts
 from fleet.health.rules.watch import LEVELS
@@ -60,8 +63,11 @@ _RULES: tuple[tuple[str, str, type[FrameRule]], ...] = (
 class RuleEngine:
     def __init__(self, frame: Frame, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self.frame = frame
-        self.rules: dict[str, Rule] = catalogue(overrides)
+        self.tuning = Tuning(tuned(overrides or {}))
+        self.rules: dict[str, Rule] = dict(self.tuning.rules)
+        self.pools = Pools()
         self.findings = Findings()
+        self.findings.tune = self._tune
         self._parts: dict[str, FrameRule] = {
             name: make(self.rules[rule_id], frame, self.findings) for name, rule_id, make in _RULES
         }
@@ -71,6 +77,41 @@ class RuleEngine:
         self._lines = KernelLines(self.rules, frame, self.findings, nfs)
         self._events = HealthEvents(self.rules, frame, self.findings)
         self._verdicts = Verdicts(self.findings)
+
+    def retune(self, tuning: Tuning, now: datetime) -> list[Edge]:
+        """The site changed its rules: what is open by a rule that changed is judged anew. Its edges must be stored."""
+        changed = {rule_id for rule_id, rule in tuning.rules.items() if rule != self.rules.get(rule_id)}
+        changed |= {r for pools in (tuning.pools, self.tuning.pools) for rules in pools.values() for r in rules}
+        self.tuning = tuning
+        self.rules.update(tuning.rules)
+        self.pools = Pools(tuning.pools)
+        for part in self._parts.values():
+            part.retune(self.rules[part.rule.id], self.pools)
+        return [e for key, finding in self.open_findings().items() for e in self._again(key, finding, changed, now)]
+
+    def _again(self, key: Key, finding: Finding, changed: set[str], at: datetime) -> list[Edge]:
+        """End a finding whose rule is off now, or changed between shadow and earnest."""
+        edge = finding.edge
+        if edge.rule_id not in changed:
+            return []
+        now = self._tune(edge)
+        if now is not None and now.shadow == edge.shadow:
+            return []
+        self._forget(key[0])
+        return self.findings.clear(key, at, "rule_off" if now is None else "rule_changed")
+
+    def _tune(self, edge: Edge) -> Edge | None:
+        base = self.rules.get(edge.rule_id)
+        if base is None:
+            return edge
+        rule = self.pools.rule(base, edge.node)
+        if not rule.enabled:
+            return None
+        changes: dict[str, Any] = {"shadow": rule.shadow} if rule.shadow != edge.shadow else {}
+        if rule is not base:
+            changes |= {"severity": rule.severity} if edge.severity == base.severity != rule.severity else {}
+            changes |= {"action_class": rule.action_class} if edge.action_class == base.action_class else {}
+        return replace(edge, **changes) if changes else edge
 
     def _watched(self) -> dict[str, FrameRule]:
         """The rules that are data alone, one part for each metric that they look at."""
@@ -94,8 +135,10 @@ class RuleEngine:
         for node in {edge.node for edge in edges if edge.evidence.get("cleared_by") == "node_gone"}:
             self._forget(node)
         quiet = self._quiet(view)
+        self.pools.look(view.nodes, self.frame.node_index, len(quiet))
         for part in self._parts.values():
-            edges += part.cycle(view, quiet)
+            if part.rule.enabled or self.pools.of:
+                edges += part.cycle(view, quiet)
         return edges
 
     def on_kernel_line(self, line: KernelLine, node_facts: NodeFacts, now: datetime) -> list[Edge]:

@@ -11,7 +11,7 @@ Shared by the cycle's thread and the thread of kernel lines; the lock is held fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
@@ -50,6 +50,8 @@ class Findings:
         self.open: dict[Key, Finding] = {}
         self.by_node: dict[str, dict[Key, Finding]] = {}
         self.counts: Counter[str] = Counter()
+        self.tune: Callable[[Edge], Edge | None] = lambda edge: edge
+        """What a site says of the edge's rule on that node; None where it is switched off."""
         self._urgent: set[str] = set()  # nodes whose findings changed
         self._later: set[str] = set()  # nodes whose baselines or damping changed
         self._lock = Lock()
@@ -73,6 +75,11 @@ class Findings:
         self, edge: Edge, facts: NodeFacts, at: datetime, expires: float = 0.0, current: bool = False
     ) -> list[Edge]:
         """Something bad was seen at `at`. `current`: a state that holds now, whenever it began, so never history."""
+        tuned = self.tune(edge)
+        if tuned is None:
+            self.counts["switched_off"] += 1
+            return []
+        edge = tuned
         if not current and at < facts.horizon:
             self.counts["history"] += 1
             return []

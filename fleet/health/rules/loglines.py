@@ -22,6 +22,7 @@ from fleet.telemetry.kernellog import KernelLine
 from fleet.telemetry.kernelsignals import KernelSignal, match
 
 SXID_TITLE = "NVSwitch %(switch)s reported SXid %(code)s: %(name)s"
+PASSING = 600.0  # seconds after which a complaint that the hardware corrected is over
 SMALL_SKEW = 5.0
 FAR_FUTURE = timedelta(minutes=5)
 
@@ -78,15 +79,15 @@ class KernelLines:
     ) -> list[Edge]:
         rule = self.rules[what.rule]
         device = what.prefix + signal.device if signal.device else ""
-        severity, action = rule.severity, rule.action_class
-        if signal.fatal is False and severity == "unhealthy":
-            severity, action = "degraded", "monitor"
+        severity, action, lasting = rule.severity, rule.action_class, rule.latched
+        if signal.fatal is False and severity == "unhealthy":  # corrected by the hardware itself
+            severity, action, lasting = "degraded", "monitor", False
         edge = Edge(
             "opened", rule.id, facts.name, device, "", rule.id, severity, action, what.title,
             {"device": device, "node": facts.name, "part": signal.device, "detail": signal.detail[:120]},
-            at, now, "kernel_log", rule.latched, {"line": line.text[:400], "part": signal.device},
+            at, now, "kernel_log", lasting, {"line": line.text[:400], "part": signal.device},
         )  # fmt: skip
-        return self.findings.observe(edge, facts, at, expires=0.0 if rule.latched else rule.clear)
+        return self.findings.observe(edge, facts, at, expires=0.0 if lasting else rule.clear or PASSING)
 
     def _when(self, line: KernelLine, node: str, now: datetime) -> datetime:
         if line.at is None:

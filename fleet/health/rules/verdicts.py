@@ -37,7 +37,8 @@ class Verdicts:
             if plain and last is not None and last.verdict == "healthy":
                 verdicts[name] = last
                 continue
-            now = self._one(view, facts, list(findings.values()) if findings else [], silent.get(name), name in blind)
+            counted = [finding for finding in list(findings.values()) if not finding.edge.shadow] if findings else []
+            now = self._one(view, facts, counted, silent.get(name), name in blind)
             verdicts[name] = _keep_since(now, last)
         self._last = verdicts
         return verdicts

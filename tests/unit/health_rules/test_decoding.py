@@ -103,3 +103,34 @@ def test_a_task_that_hung_once_is_over_after_a_while() -> None:
     assert world.open() == {("n1", "", "log-hung-task")}
     world.pass_time(601)
     assert told(world.cycle()) == [("cleared", "log-hung-task", "")]
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "device", "severity"),
+    [
+        ("pcieport 0000:00:01.0: AER: PCIe Bus Error: severity=Corrected, type=Data Link Layer",
+         "log-aer", "pci:", "degraded"),
+        ("nvme 0000:5e:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+         "log-aer", "pci:0000:5e:00", "unhealthy"),
+        ("nvme nvme3: Disabling device after reset failure: -19", "log-nvme", "disk:nvme3", "unhealthy"),
+        ("EXT4-fs (md0): Remounting filesystem read-only", "log-read-only", "disk:md0", "unhealthy"),
+        ("Buffer I/O error on dev nvme1n1, logical block 7, async page read", "log-io-error", "disk:nvme1n1",
+         "degraded"),
+        ("Out of memory: Killed process 4711 (python) total-vm:1kB", "log-oom", "", "degraded"),
+        ("NFS: nfs4_reclaim_open_state: Lock reclaim failed!", "log-nfs-lost", "", "unhealthy"),
+        ("mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be0000", "log-mce", "", "unhealthy"),
+    ],
+)  # fmt: skip
+def test_each_complaint_of_the_kernel_is_a_finding(text: str, cause: str, device: str, severity: str) -> None:
+    world = World()
+    (edge,) = world.say(text)
+    assert (edge.cause, edge.severity) == (cause, severity)
+    assert edge.device.startswith(device)
+    assert world.say("NVRM: nothing of interest") == []
+    world.pass_time(4000)
+    assert (world.cycle() == []) == edge.latched, "a latched one stays, another is over"
+    assert world.say(text, ago=10**6) == [], "history"
+
+
+def test_what_a_pod_did_to_its_own_memory_limit_is_no_finding() -> None:
+    assert World().say("Memory cgroup out of memory: Killed process 4711 (python) total-vm:1kB") == []

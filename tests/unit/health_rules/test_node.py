@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from fleet.health.rules.catalogue import DEFAULTS, catalogue
+from fleet.health.rules.catalogue import DEFAULTS
+from fleet.health.rules.tuning import tuned
 from fleet.health.rules.types import Edge
 from tests.unit.health_rules.world import START, World, told, uuid
 
@@ -294,7 +295,7 @@ def test_every_rule_says_where_it_comes_from() -> None:
 )
 def test_a_wrong_override_is_refused_in_words(overrides: dict[str, dict[str, object]], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        catalogue(overrides)
+        tuned(overrides)
 
 
 def test_an_override_is_obeyed() -> None:

@@ -1,0 +1,111 @@
+"""The page on the rules in `docs/`, written from the catalogue.
+
+Decides how a rule reads as a line of a table. Refuses a word that is not the catalogue's: a test compares the page, so
+that what operators read is what holds.
+"""
+
+from __future__ import annotations
+
+from fleet.health.rules.catalogue import DEFAULTS, WATCHED
+from fleet.health.rules.tuning import EVERYWHERE, FIELDS, WORDS
+from fleet.health.rules.types import Rule
+
+_HEAD = """# Rules
+
+What Muster judges, by which limits, and where those come from. This page is written by `manage.py rules manual`; do
+not edit it. `manage.py rules list` says what holds at your site, and so does the page Rules.
+
+A window is full or it is not judged: a rate is measured against what its whole window allows. A counter that falls was
+reset, which is a new baseline. A rule that latches ends only with a boot, a remediation or a word of a person; any
+other ends when its part was seen well again. Silence ends nothing: an exporter that does not answer makes its node
+unknown. Evidence older than the connection, the boot or the last remediation is history.
+
+A fatal Xid is held at once. The driver's own request (Xid 154) outranks the tables of codes in
+`fleet/health/tables/`: for 8 s the choice of what follows the hold waits for it, and a plan is exchanged as long as
+nothing disruptive has begun.
+
+## A site's own rules
+
+`MUSTER_RULES` names a YAML file. It is read at the start and whenever it changes; while it has mistakes, the rules
+before stay and the cluster's conditions say the mistakes. Check it before: `manage.py rules check FILE`.
+
+```yaml
+version: 1
+rules:
+  thermal: {threshold: 85, severity: unhealthy}
+  ib-rnr: {shadow: false}
+  weka-alert: {enabled: false}
+pools:
+  h100-train:
+    pcie-replay: {threshold: 60, window: 600}
+```
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    of_data = {watched.rule.id for watched in WATCHED}
+    parts = [_HEAD, _settings(), "## The rules\n"]
+    groups: dict[str, list[Rule]] = {}
+    for rule in DEFAULTS.values():
+        groups.setdefault(_NAMES.get(rule.source, rule.source), []).append(rule)
+    for name, rules in groups.items():
+        parts.append(f"### {name}\n")
+        parts.append("| Rule | What | Limit | Window | Severity | Asks for | Reads | Source |")
+        parts.append("|---|---|---|---|---|---|---|---|")
+        parts += [_line(rule, rule.id in of_data) for rule in rules]
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+_NAMES = {
+    "kernel_log": "Kernel log",
+    "dcgm": "DCGM",
+    "node_exporter": "node_exporter",
+    "kubernetes": "Kubernetes",
+    "exporter": "Other exporters",
+    "health_event": "Health events",
+}
+
+
+def _settings() -> str:
+    words = "; ".join(f"`{key}` is one of {', '.join(values)}" for key, values in WORDS.items())
+    return (
+        f"Settings: {', '.join(f'`{key}`' for key in FIELDS)}. {words}. `window` and `clear` are seconds; `scrapes` of "
+        f"the last `of` must be bad. A rule in `shadow` leaves its signals and no incident. A pool may set "
+        f"{', '.join(f'`{key}`' for key in EVERYWHERE)} of any rule, and of those marked * also `threshold` and "
+        "`window`.\n"
+    )
+
+
+def limit(rule: Rule) -> str:
+    """The limit with its unit."""
+    if not rule.unit:
+        return "–"
+    return f"{rule.threshold:g} {rule.unit}" if rule.threshold else rule.unit
+
+
+def window(rule: Rule) -> str:
+    """How long, and how many scrapes."""
+    long = f"{rule.window:g} s" if rule.window < 120 else f"{rule.window / 60:g} min"
+    told = [long] if rule.window else []
+    told += [f"{rule.scrapes} of {rule.of} scrapes"] if rule.of > 1 else []
+    told += ["latches"] if rule.latched else []
+    return ", ".join(told) or "at once"
+
+
+def _line(rule: Rule, of_data: bool) -> str:
+    title = rule.title + (" (in shadow)" if rule.shadow else "") + ("" if rule.enabled else " (off)")
+    reads = "<br>".join(f"`{name}`" for name in rule.reads)
+    mark = "*" if of_data else ""
+    cells = (
+        f"`{rule.id}`{mark}",
+        title,
+        limit(rule),
+        window(rule),
+        rule.severity,
+        rule.action_class,
+        reads,
+        rule.origin,
+    )
+    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"

@@ -1,0 +1,71 @@
+"""The site's rules: checked by a command, read by the observer, and in shadow without consequence."""
+
+from __future__ import annotations
+
+import os
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+
+from fleet.health.rules.engine import RuleEngine
+from fleet.health.rules.siterules import parse
+from fleet.observer.rulesfile import RulesFile
+from fleet.telemetry.frame import Frame
+from tests.builders import T0
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1_000_000_000))
+
+
+def test_a_changed_file_is_read_and_a_broken_one_leaves_the_rules(tmp_path: Path) -> None:
+    path, engine = tmp_path / "rules.yaml", RuleEngine(Frame())
+    file = RulesFile(str(path))
+    file.look(engine, T0)
+    assert "cannot be read" in file.problem
+    write(path, "version: 1\nrules:\n  thermal: {threshold: 80}\n")
+    file.look(engine, T0)
+    assert (engine.rules["thermal"].threshold, file.problem) == (80, "")
+    write(path, "version: 1\nrules:\n  thermal: {threshold: hot}\n# longer\n")
+    file.look(engine, T0)
+    assert engine.rules["thermal"].threshold == 80
+    assert "rules.yaml:3: Rule 'thermal': threshold cannot be 'hot'" in file.problem
+    write(path, "version: 1\n")
+    file.look(engine, T0)
+    assert (engine.rules["thermal"].threshold, file.problem) == (90, "")
+
+
+def run(*args: str) -> str:
+    out = StringIO()
+    call_command("rules", *args, stdout=out)
+    return out.getvalue()
+
+
+def test_check_says_every_mistake_and_what_a_good_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text("version: 1\nrules:\n  thermal: {threshold: 80}\npools:\n  p:\n    psu: {shadow: true}\n")
+    assert "It changes 1 rules of the site, 1 of pool p." in run("check", str(path))
+    path.write_text("version: 1\nrules:\n  thermal: {heat: 80}\n  nothing: {}\n")
+    with pytest.raises(CommandError, match=r"(?s)yaml:3: .*has no setting 'heat'.*yaml:4: There is no rule 'nothing'"):
+        run("check", str(path))
+    with pytest.raises(CommandError, match="cannot be read"):
+        run("check", str(tmp_path / "none.yaml"))
+
+
+def test_list_and_show_tell_what_holds_here(tmp_path: Path, settings: Any) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text("version: 1\nrules:\n  thermal: {threshold: 80}\n  psu: {shadow: true}\n  fan: {enabled: false}\n")
+    settings.RULES_FILE = str(path)
+    listed = {line.split()[1] if line[0] == "*" else line.split()[0]: line for line in run("list").splitlines()}
+    assert listed["thermal"].startswith("* thermal") and "80 C" in listed["thermal"]
+    assert " shadow " in listed["psu"] and " off " in listed["fan"] and listed["xid-log"].startswith("  xid-log")
+    shown = run("show")
+    assert parse(shown, "shown").rules["thermal"].threshold == 80
+    assert yaml.safe_load(run("show", "thermal"))["thermal"]["unit"] == "C"
+    with pytest.raises(CommandError, match="There is no rule"):
+        run("show", "nothing")
