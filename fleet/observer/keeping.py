@@ -21,6 +21,7 @@ from fleet.telemetry.services import Refusal
 
 KINDS = {"gpu": "gpu", "port": "hca", "mount": "mount"}
 PARTS_EVERY, REFUSALS_EVERY, FORGET_EVERY = 5.0, 5.0, 300.0
+FORGET_SECONDS = 4.0
 
 
 @dataclass(slots=True)
@@ -47,8 +48,7 @@ class Keeper:
         if self._is_due("refusals", REFUSALS_EVERY):
             self.count_refusals()
         if self._is_due("forget", FORGET_EVERY):
-            session = self.session
-            session.once(lambda: rollups.keep(session.cluster_id, session.clock.now(), session.stopping))
+            self.forget()
 
     def _is_due(self, what: str, every: float) -> bool:
         mono = self.session.clock.monotonic()
@@ -64,6 +64,20 @@ class Keeper:
         minutes = self.recorder.take_minutes(now)
         if minutes:
             session.once(lambda: history.store(session.cluster_id, minutes, session.node_ids))
+
+    def forget(self) -> None:
+        """Roll up and forget, a few seconds at a time: the next sample must not wait for a whole fleet's hour."""
+        session = self.session
+        end = session.clock.monotonic() + FORGET_SECONDS
+        session.once(
+            lambda: rollups.keep(
+                session.cluster_id,
+                session.clock.now(),
+                lambda: session.stopping() or session.clock.monotonic() > end,
+            )
+        )
+        if session.clock.monotonic() > end:
+            self._at.pop("forget")  # the rest in the next turn
 
     def parts(self) -> int:
         """Devices that are new or tell something else of themselves."""
