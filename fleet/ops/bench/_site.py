@@ -129,8 +129,8 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(nodes: int) -> Iterator[Site]:
-    """Everything but the observer runs, and the cluster is registered."""
+def servers(nodes: int) -> Iterator[Site]:
+    """A database and a cache, both empty, in a folder that is removed again."""
     var = Path(tempfile.mkdtemp(prefix="muster-bench-"))
     var.chmod(0o755)
     (var / "run").mkdir()
@@ -142,6 +142,18 @@ def site(nodes: int) -> Iterator[Site]:
     here = Site(nodes, var, env, "")
     try:
         _servers(here)
+        yield here
+    finally:
+        for process in reversed(here.children):
+            _end(process)
+        shutil.rmtree(var, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def site(nodes: int) -> Iterator[Site]:
+    """Everything but the observer runs, and the cluster is registered."""
+    with servers(nodes) as here:
+        var = here.var
         here.manage("prepare")
         argv = ["-m", "fleet.simulator", "--nodes", str(nodes), "--name", NAME, "--var", str(var)]
         here.start([sys.executable, *argv])
@@ -151,10 +163,6 @@ def site(nodes: int) -> Iterator[Site]:
         token = str(var / "run" / f"push-{NAME}.token")
         here.manage("token", "create", "--scope", "push", "--cluster", NAME, "--out", token)
         yield here
-    finally:
-        for process in reversed(here.children):
-            _end(process)
-        shutil.rmtree(var, ignore_errors=True)
 
 
 def _servers(here: Site) -> None:

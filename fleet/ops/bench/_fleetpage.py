@@ -1,0 +1,111 @@
+"""The process that benchmark `overview` measures: a fleet in the database and somebody who looks at its page.
+
+Decides the fleet: racks of 32 nodes, one node in fifty not healthy, one in a hundred held with a workflow. The whole
+request is timed in this process, from the address to the last byte. Run as `python -m`; prints one JSON document.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import django
+
+REQUESTS = 40
+WARM = 5
+FILTERS = ("?verdict=unhealthy", "?rack=r003", "?q=-07", "?state=held", "?view=table")
+
+
+def fill(nodes: int) -> None:
+    """The cluster and its nodes, with a verdict, a state and here and there a workflow."""
+    from fleet.health.models import Incident, NodeVerdict
+    from fleet.inventory.models import Cluster, Mode, Node, Pool
+    from fleet.lifecycle.models import NodeLifecycle, Workflow
+    from fleet.ports.clock import SYSTEM_CLOCK
+
+    now = SYSTEM_CLOCK.now()
+    until = now + timedelta(hours=1)
+    cluster = Cluster.objects.create(
+        name="bench", mode=Mode.AUTOMATE, mode_since=now, created_at=now, connected_at=now, observer="bench",
+        observer_until=until,
+    )  # fmt: skip
+    pool = Pool.objects.create(cluster=cluster, name="train")
+    rows = Node.objects.bulk_create(
+        Node(
+            cluster=cluster, pool=pool, name=f"gpu-r{n // 32:03d}-{n % 32:02d}", uid=f"uid-{n}", managed=True,
+            ready=True, rack=f"r{n // 32:03d}", leaf=f"leaf-{n // 64:03d}", gpu_capacity=8, first_seen_at=now, seen_at=now,
+            heartbeat_at=now, boot_id=f"boot-{n}",
+        )
+        for n in range(nodes)
+    )  # fmt: skip
+    held = [node for n, node in enumerate(rows) if n % 100 == 7]
+    states = {node.pk: "draining" for node in held}
+    NodeVerdict.objects.bulk_create(
+        NodeVerdict(node=node, cluster_id=cluster.pk, verdict="unhealthy" if n % 50 == 7 else "healthy",
+                    reason="GPU 3 is gone from the bus." if n % 50 == 7 else "", since=now, telemetry_at=now)
+        for n, node in enumerate(rows)
+    )  # fmt: skip
+    NodeLifecycle.objects.bulk_create(
+        NodeLifecycle(node=node, cluster_id=cluster.pk, state=states.get(node.pk, "in_service"), since=now)
+        for node in rows
+    )
+    incidents = Incident.objects.bulk_create(_incident(Incident, node, cluster.pk, now) for node in held)
+    Workflow.objects.bulk_create(
+        Workflow(cluster_id=cluster.pk, node=node, incident=incident, state="running", step=1, created_at=now,
+                 wake_at=until, plan=[{"verb": "hold"}, {"verb": "drain"}, {"verb": "reboot"}])
+        for node, incident in zip(held, incidents, strict=True)
+    )  # fmt: skip
+
+
+def _incident(model: Any, node: Any, cluster_id: int, now: Any) -> Any:
+    return model(
+        cluster_id=cluster_id, node=node, scope="node", device="GPU-3", rule="gpu-lost", cause="gpu-lost",
+        severity="unhealthy", title="GPU 3 is gone from the bus", first_bad_at=now, detected_at=now,
+    )  # fmt: skip
+
+
+def measure() -> dict[str, float]:
+    from django.db import connection
+    from django.test import Client
+    from django.test.utils import CaptureQueriesContext
+    from django.urls import reverse
+
+    from fleet.access.services import ensure_user
+    from fleet.ports.clock import SYSTEM_CLOCK
+
+    user = ensure_user(name="bench", password="looks-at-it-1", role="viewer", now=SYSTEM_CLOCK.now(), by="bench")  # noqa: S106
+    client, page = Client(), reverse("fleet")
+    client.force_login(user)
+
+    def timed(address: str) -> float:
+        began = time.perf_counter()
+        answer = client.get(address)
+        assert answer.status_code == 200  # noqa: S101
+        return 1000 * (time.perf_counter() - began)
+
+    for _ in range(WARM):
+        timed(page)
+    plain = sorted(timed(page) for _ in range(REQUESTS))
+    filtered = sorted(timed(page + FILTERS[n % len(FILTERS)]) for n in range(REQUESTS))
+    with CaptureQueriesContext(connection) as seen:
+        body = client.get(page).content
+    return {
+        "n": REQUESTS,
+        "p50_ms": round(statistics.median(plain), 1),
+        "p95_ms": round(plain[int(0.95 * REQUESTS)], 1),
+        "filtered_p50_ms": round(statistics.median(filtered), 1),
+        "filtered_p95_ms": round(filtered[int(0.95 * REQUESTS)], 1),
+        "queries": len(seen),
+        "gzip_kb": round(len(gzip.compress(body, 6)) / 1000, 1),
+    }
+
+
+if __name__ == "__main__":
+    django.setup()
+    fill(int(sys.argv[1]))
+    sys.stdout.write(json.dumps(measure()))
