@@ -24,6 +24,7 @@ OWN = {
     "/tickets/": 2,
     "/tickets/{ticket}/": 1,
     "/audit/": 3,
+    "/rules/": 1,
 }
 
 
