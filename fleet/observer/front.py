@@ -1,7 +1,8 @@
 """The event loop of the observer: scrapes and the push server, in one thread.
 
-Decides the port (the wanted one, else the next free) and when it is told: the address file appears once the server
-listens. Refuses to end the observer because of one of them: what fails is logged and started again.
+Decides the port (the wanted one, else the next free), whether it speaks TLS and to whom, and when it is told: the
+address file appears once the server listens. Refuses to end the observer because of one of them: what fails is logged
+and started again.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -40,9 +44,35 @@ def listen(host: str, wanted: int) -> socket.socket:
     raise OSError(f"no free port from {wanted} to {wanted + PORTS_TRIED - 1} on {host}")
 
 
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files of the push port's certificate and key, and of the authorities whose clients alone may connect."""
+
+    cert: str = ""
+    key: str = ""
+    clients: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.key or self.clients) and not self.cert:
+            raise ValueError("A key or client authorities of the push port need a certificate: MUSTER_PUSH_TLS_CERT.")
+
+    def options(self) -> dict[str, Any]:
+        """For uvicorn."""
+        if not self.cert:
+            return {}
+        given = {"ssl_certfile": self.cert, "ssl_keyfile": self.key or None}
+        return {**given, "ssl_ca_certs": self.clients, "ssl_cert_reqs": ssl.CERT_REQUIRED} if self.clients else given
+
+
+PLAIN = Tls()
+
+
 class Front:
-    def __init__(self, session: Session, push: Push, scraper: Scraper, listener: socket.socket) -> None:
+    def __init__(
+        self, session: Session, push: Push, scraper: Scraper, listener: socket.socket, tls: Tls = PLAIN
+    ) -> None:
         self._session, self._push, self._scraper, self._listener = session, push, scraper, listener
+        self._tls = tls
         self.loop: asyncio.AbstractEventLoop | None = None
         self.beside: list[Callable[[], Awaitable[None]]] = []  # what else runs in the loop until the session ends
         self._server: uvicorn.Server | None = None
@@ -55,7 +85,8 @@ class Front:
     def url(self) -> str:
         host = self._listener.getsockname()[0]
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        scheme = "https" if self._tls.cert else "http"
+        return f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
 
     def start(self) -> threading.Thread:
         thread = threading.Thread(target=self._run, name="front", daemon=True)
@@ -88,6 +119,7 @@ class Front:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=1,
             server_header=False,
+            **self._tls.options(),
         )
         self._server = uvicorn.Server(config)
         serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))

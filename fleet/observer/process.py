@@ -26,8 +26,9 @@ from fleet.inventory import clusters, lease
 from fleet.inventory.models import Cluster, MetricsSource
 from fleet.observer.conditions import Conditions
 from fleet.observer.cycle import Cycle
+from fleet.observer.discovery import Discovery
 from fleet.observer.doors import open_doors
-from fleet.observer.front import Front, listen
+from fleet.observer.front import PLAIN, Front, Tls, listen
 from fleet.observer.grey import SAMPLE_EVERY, Grey
 from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
@@ -63,7 +64,7 @@ PATIENCE = 2.5
 class Observer:
     """Everything of one holding of the lease."""
 
-    def __init__(self, session: Session, push_host: str, push_port: int) -> None:
+    def __init__(self, session: Session, push_host: str, push_port: int, tls: Tls = PLAIN) -> None:
         self.session = session
         self.frame = Frame()
         self.world = World()
@@ -84,10 +85,10 @@ class Observer:
         self.writer.heard = ConditionWatch(session, self.judge).look
         self.lane = Lane(session, self.judge, self.cycle_loop.wake.set)
         self.pushes = PushIntake(self.frame, self.resolve, session.interval)
-        push = Push(session, self.lane, self.refusals, self.scraper.targets)
+        push = Push(session, self.lane, self.refusals, Discovery(session, self.world).targets)
         open_doors(push, self.pushes)
         listener = listen(push_host, push_port)
-        self.front = Front(session, push, self.scraper, listener)
+        self.front = Front(session, push, self.scraper, listener, tls)
         gleaner = Gleaner(self.frame, self.resolve, session.interval)
         self.querier = Querier(
             session, gleaner, self.conditions, self.refusals, self._metrics, Announced(self.world), rule_reads()
@@ -269,7 +270,9 @@ def acquire(cluster: Cluster, clock: Clock, stop: threading.Event) -> int | None
     return None
 
 
-def observe(cluster: Cluster, clock: Clock, run_dir: Path, interval: float, push: tuple[str, int]) -> int:
+def observe(
+    cluster: Cluster, clock: Clock, run_dir: Path, interval: float, push: tuple[str, int], tls: Tls = PLAIN
+) -> int:
     """Stand by, observe until told to stop; the exit code. A lost lease ends with 3, so that a supervisor restarts."""
     stop = threading.Event()
     asked: list[datetime] = []
@@ -286,7 +289,7 @@ def observe(cluster: Cluster, clock: Clock, run_dir: Path, interval: float, push
     session = Session(clusters.reload(cluster), epoch, clock, run_dir, interval, stop=stop)
     log.info("observing %s in epoch %d", cluster.name, epoch)
     try:
-        observer = Observer(session, *push)
+        observer = Observer(session, *push, tls)
         observer.start()
         observer.wait()
     except Stopping:

@@ -8,6 +8,7 @@ of them at once than memory allows, each with a sentence.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections import Counter
@@ -95,7 +96,7 @@ class Push:
             return Answer(200, {"observer": self.session.name, "epoch": self.session.epoch})
         if path == "/sd/targets":
             await self._token(scope, ("read", "push"))
-            return Answer(200, self.targets())
+            return Answer(200, await asyncio.to_thread(self.targets))
         door = self._logs if path == "/ingest/logs" else self.doors.get(path)
         if door is None:
             raise Answered(404, f"There is nothing at {path}.")

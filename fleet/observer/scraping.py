@@ -176,22 +176,6 @@ class Scraper:
     def total(self) -> int:
         return len(self._due)
 
-    def targets(self) -> list[dict[str, object]]:
-        """In the form of HTTP service discovery."""
-        listed: list[dict[str, object]] = []
-        for due in list(self._due.values()):
-            scheme, _, rest = due.exporter.url.partition("://")
-            address, slash, path = rest.partition("/")
-            labels = {
-                "__scheme__": scheme,
-                "__metrics_path__": slash + path,
-                "node": due.exporter.node,
-                "job": due.exporter.job,
-                "cluster": self.session.name,
-            }
-            listed.append({"targets": [address], "labels": labels})
-        return listed
-
 
 def _said(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):

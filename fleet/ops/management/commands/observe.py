@@ -49,7 +49,15 @@ class Command(BaseCommand):
             self.stdout.write(orjson.dumps(summary).decode())
             return
         push = (env.text("MUSTER_PUSH_HOST", "127.0.0.1"), settings.PUSH_PORT)
-        sys.exit(process.observe(cluster, SYSTEM_CLOCK, run_dir, settings.SCRAPE_INTERVAL, push))
+        try:
+            tls = process.Tls(
+                env.text("MUSTER_PUSH_TLS_CERT", ""),
+                env.text("MUSTER_PUSH_TLS_KEY", ""),
+                env.text("MUSTER_PUSH_TLS_CLIENTS", ""),
+            )
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        sys.exit(process.observe(cluster, SYSTEM_CLOCK, run_dir, settings.SCRAPE_INTERVAL, push, tls))
 
     def _cluster(self, name: str, patient: bool) -> Cluster:
         """The registration; an observer that starts before its database waits for it."""

@@ -1,0 +1,86 @@
+"""The configurations for other programs ship what is read here, and no more."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fleet.telemetry import names
+from fleet.telemetry.kernelsignals import match
+from tests.unit.telemetry.test_kernellog import test_a_line_says, test_most_lines_say_nothing
+
+AGENTS = Path(__file__).resolve().parent.parent.parent.parent / "deploy" / "agents"
+PROMTOOL = "/usr/bin/promtool"
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((AGENTS / name).read_text())
+
+
+def cases(test: Any) -> list[str]:
+    given = test.pytestmark[0].args[1]
+    return [case[0] if isinstance(case, tuple) else case for case in given]
+
+
+def fluent_bit() -> str:
+    (grep,) = [f for f in read("fluent-bit/fluent-bit.yaml")["pipeline"]["filters"] if f["name"] == "grep"]
+    return str(grep["regex"]).removeprefix("MESSAGE ")
+
+
+def vector() -> str:
+    found = re.search(r"r'(.*)'", read("vector/vector.yaml")["transforms"]["hardware"]["condition"])
+    assert found
+    return found[1]
+
+
+@pytest.mark.parametrize("pattern", [fluent_bit(), vector()], ids=["fluent-bit", "vector"])
+def test_every_line_that_says_something_is_shipped(pattern: str) -> None:
+    lines = cases(test_a_line_says)
+    assert len(lines) > 25 and all(match(line) for line in lines)
+    assert [line for line in lines if not re.search(pattern, line)] == []
+
+
+def test_lines_that_say_nothing_stay_where_they_are() -> None:
+    quiet = [*cases(test_most_lines_say_nothing), "eth0: Link is Up", "audit: type=1400", "systemd[1]: Started x"]
+    shipped = [line for line in quiet if re.search(fluent_bit(), line)]
+    assert set(shipped) <= {"NVRM: loading NVIDIA UNIX", "NVRM: Xid (PCI:"}
+
+
+def test_prometheus_writes_every_metric_that_is_read() -> None:
+    config = read("prometheus/prometheus.yml")
+    (rule,) = config["remote_write"][0]["write_relabel_configs"]
+    known = (*names.METRICS, *names.ALIASES)
+    assert [name for name in known if not re.fullmatch(rule["regex"], name)] == []
+    assert not re.fullmatch(rule["regex"], "go_goroutines")
+
+
+def test_dcgm_exporter_counts_what_the_rules_read() -> None:
+    lines = [line for line in (AGENTS / "dcgm-exporter/counters.csv").read_text().splitlines() if line[:1] != "#"]
+    rows = [[field.strip() for field in line.split(",", 2)] for line in lines]
+    assert {kind for _, kind, _ in rows} == {"gauge", "counter", "label"}
+    assert {name for name in names.METRICS if name.startswith("DCGM")} <= {name for name, _, _ in rows}
+    assert len({name for name, _, _ in rows}) == len(rows)
+
+
+def test_node_exporter_and_alertmanager_say_what_is_needed() -> None:
+    args = read("node-exporter/args.yaml")["args"]
+    assert {"--collector.mountstats", "--collector.processes", "--collector.ethtool"} <= set(args)
+    (muster,) = [r for r in read("alertmanager/alertmanager.yml")["receivers"] if r["name"] == "muster"]
+    assert muster["webhook_configs"][0]["send_resolved"] is True
+
+
+@pytest.mark.skipif(shutil.which(PROMTOOL) is None, reason=f"{PROMTOOL} is not installed (Debian: prometheus)")
+def test_prometheus_itself_accepts_the_file(tmp_path: Path) -> None:
+    text = (AGENTS / "prometheus/prometheus.yml").read_text().replace("/etc/muster/push.token", str(tmp_path / "t"))
+    (tmp_path / "t").write_text("x")
+    (tmp_path / "prometheus.yml").write_text(text)
+    done = subprocess.run(
+        [PROMTOOL, "check", "config", str(tmp_path / "prometheus.yml")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
