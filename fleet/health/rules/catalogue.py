@@ -30,6 +30,17 @@ _ALL = (
         "DCGM reports a device count mismatch as a failure", threshold=1, unit="missing GPUs", scrapes=2, of=2,
     ),
     Rule(
+        "gpu-capacity", "Kubernetes counts fewer GPUs than expected", ("Node.status.capacity",), "kubernetes",
+        "degraded", "ticket", "the four counts must agree; two minutes for a restart of the device plugin are our "
+        "choice; not judged with MIG, time-slicing or passthrough", threshold=1, unit="missing GPUs", window=120.0,
+    ),
+    Rule(
+        "gpu-allocatable", "Kubernetes gives out fewer GPUs than it counts",
+        ("Node.status.capacity", "Node.status.allocatable"), "kubernetes", "degraded", "monitor",
+        "the device plugin keeps back a GPU after most Xids until it is restarted; two minutes are our choice",
+        threshold=1, unit="missing GPUs", window=120.0,
+    ),
+    Rule(
         "ecc-dbe", "Uncorrectable memory error", (names.ECC_DBE,), "dcgm", "unhealthy", "reset_gpu",
         "gcm fails a node on any new volatile double-bit error", threshold=1, unit="errors", latched=True,
     ),

@@ -69,7 +69,7 @@ class GpuLost(FrameRule):
 
     def _wanted(self, view: ClusterView, node: str) -> int:
         facts = view.nodes.get(node)
-        if facts is not None and facts.gpu_expected is not None:
+        if facts is not None and facts.gpu_expected is not None and not facts.gpus_divided:
             return facts.gpu_expected
         return int(self.most[self.frame.node_index[node]])
 
@@ -136,7 +136,7 @@ class GpuCount(FrameRule):
         for index in np.flatnonzero(f.t.gpu[:size]).tolist():
             facts = view.nodes.get(f.targets[index].node)
             if facts is not None:
-                wanted[index] = facts.gpu_expected or 0
+                wanted[index] = 0 if facts.gpus_divided else facts.gpu_expected or 0
         # All known GPUs present, yet too few; or none at all while the exporter answers.
         short = ((seen < wanted) & (seen == ever)) | ((seen == 0) & (ever > 0))
         t = f.t

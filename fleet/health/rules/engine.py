@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from fleet.health.rules.advertised import Allocatable, Capacity
 from fleet.health.rules.base import FrameRule
 from fleet.health.rules.catalogue import WATCHED
 from fleet.health.rules.counts import GpuCount, GpuLost
@@ -48,6 +49,8 @@ _RULES: tuple[tuple[str, str, type[FrameRule]], ...] = (
     ("xid-dcgm", "xid-dcgm", XidMetric),
     ("gpu-lost", "gpu-lost", GpuLost),
     ("gpu-count", "gpu-count", GpuCount),
+    ("gpu-capacity", "gpu-capacity", Capacity),
+    ("gpu-allocatable", "gpu-allocatable", Allocatable),
     ("ecc-dbe", "ecc-dbe", EccDbe),
     ("row-remap-failure", "row-remap-failure", RowRemapFailure),
     ("thermal", "thermal", Thermal),
