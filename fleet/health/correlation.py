@@ -16,7 +16,7 @@ SAME_FAULT = timedelta(seconds=60)
 """Two causes that ask for action on one device within this are one fault seen twice."""
 KIN = (frozenset({"xid-79", "gpu-lost"}),)
 """Causes that are one physical event however far apart their sources notice it."""
-NODE_WIDE = frozenset({"mount-hung"})
+NODE_WIDE = frozenset({"mount-hung", "nfs-timeouts"})
 """Causes that name several devices of a node for one fault: a server that hangs stops its log line and each mount."""
 
 SEVERITIES = ("degraded", "unhealthy")
@@ -75,7 +75,7 @@ def belongs_to(edge: Observed, open_here: Iterable[SomeKnown]) -> SomeKnown | No
     """The open incident of the edge's node that it is a sign of, or None."""
     here = list(open_here)
     if edge.cause in NODE_WIDE:
-        return next((incident for incident in here if incident.cause == edge.cause), None)
+        return next((incident for incident in here if incident.cause in NODE_WIDE), None)
     same_device = [incident for incident in here if incident.device == edge.device]
     for incident in same_device:
         if incident.cause == edge.cause or frozenset({incident.cause, edge.cause}) in KIN:

@@ -18,6 +18,7 @@ SCOPES = (DOMAIN, MOUNT_SERVER, LEAF, POWER, DETECTOR)
 LOCAL_CAUSES = frozenset(f"xid-{code}" for code in (48, 62, 79, 95, 109, 110, 119, 120, 140, 158))
 """Errors of one GPU by itself. A node with one of them is the likely origin of its domain's NVLink errors."""
 ABSENT = "absent"
+_OF_SERVERS = ("nfs:", "mount:", "export:")
 _ABSENT_CAUSES = frozenset({"node-not-ready", "telemetry-stale"})
 
 
@@ -87,7 +88,16 @@ def is_sympathetic(cause: str) -> bool:
 
 def is_own(source: str, device: str) -> bool:
     """A kernel line that names a part of this node. A server's name is not one."""
-    return source == "kernel_log" and bool(device) and not device.startswith(("nfs:", "mount:"))
+    return source == "kernel_log" and bool(device) and not device.startswith(_OF_SERVERS)
+
+
+def server_of(cause: str, device: str, told: object = "") -> str:
+    """The mount server behind a sign of storage: as its evidence tells, else as its device is named."""
+    if cause != "mount-hung" and not cause.startswith("nfs-"):
+        return ""
+    if device.startswith("export:"):
+        return device.removeprefix("export:").rsplit(":/", 1)[0]
+    return str(told or (device.removeprefix("nfs:") if device.startswith("nfs:") else ""))
 
 
 def places_of(sign: Sign) -> list[Place]:

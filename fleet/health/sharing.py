@@ -26,7 +26,7 @@ NEVER_ALONE = frozenset({"telemetry-stale"})
 
 
 def sign_of(signal: Signal, node: Node) -> Sign:
-    server = str(signal.evidence.get("server", "")) if signal.cause == "mount-hung" else ""
+    server = shared.server_of(signal.cause, signal.device, signal.evidence.get("server"))
     return Sign(
         node=node.name, rule=signal.rule, cause=signal.cause, device=signal.device, code=signal.code,
         source=signal.source, at=signal.opened_at, leaf=node.leaf, rack=node.rack, domain=node.nvlink_domain,

@@ -147,6 +147,15 @@ def test_a_dead_mount_server_is_one_incident_and_no_drain(judge: Judge, clock: T
     assert IncidentMember.objects.count() == 20 and disrupted() == []
 
 
+def test_timeouts_and_hung_mounts_of_one_server_are_the_same_incident(judge: Judge, clock: TestClock) -> None:
+    timeouts = {"rule_id": "nfs-timeouts", "cause": "nfs-timeouts", "device": "export:nfs-01:/export/d", "evidence": {}}
+    tell(judge, *(replace(hung(f"n{i:02}"), action_class="ticket", **timeouts) for i in range(12)))
+    clock.tick(50)
+    tell(judge, *(hung(f"n{i:02}") for i in range(12)))
+    (incident,) = alive()
+    assert (incident.scope, incident.place) == ("mount_server", "nfs-01") and disrupted() == []
+
+
 def test_a_shared_incident_ends_when_all_its_signals_cleared(judge: Judge, clock: TestClock) -> None:
     tell(judge, *(port_down(f"n{i:02}") for i in range(8)))
     tell(judge, *(port_down(f"n{i:02}", kind="cleared") for i in range(8)))

@@ -44,6 +44,13 @@ def test_a_mount_server_is_blamed_from_thirty_percent_of_its_mounters_on() -> No
     assert groups(*signs[:4]) == []
 
 
+def test_the_server_is_read_from_whatever_names_it() -> None:
+    assert shared.server_of("mount-hung", "mount:/data", "nfs-b") == "nfs-b"
+    assert shared.server_of("mount-hung", "nfs:nfs-b") == "nfs-b"
+    assert shared.server_of("nfs-timeouts", "export:nfs-b.local:/export/data") == "nfs-b.local"
+    assert shared.server_of("ib-down", "mlx5_0/1", "nfs-b") == ""
+
+
 def test_one_check_on_five_nodes_accuses_the_detector_and_on_four_nobody() -> None:
     signs = [a_sign(f"n{i}", rule="gpu-count", cause="gpu-count", device="") for i in range(5)]
     assert groups(*signs)[0].scope == "detector"
