@@ -56,7 +56,8 @@ def _workflow(node: Node, state: WorkflowState, step: int, **fields: object) -> 
     incident = an_incident(node)
     a_signal(node, incident)
     workflow = a_workflow(node, incident, state=state, step=step, **fields)
-    for index, verb in enumerate(("hold", "drain", "reboot", "validate", "soak", "return")[: step + 1]):
+    begun = step if state in (WorkflowState.PLANNED, WorkflowState.WAITING) else step + 1
+    for index, verb in enumerate(("hold", "drain", "reboot", "validate", "soak", "return")[:begun]):
         done = index < step or state == WorkflowState.SUCCEEDED
         Step.objects.create(
             workflow=workflow, index=index, attempt=1, verb=verb, state="done" if done else "running",
