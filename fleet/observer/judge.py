@@ -35,6 +35,7 @@ from fleet.telemetry.kernellog import KernelLine
 
 log = logging.getLogger(__name__)
 BATCH = 2000
+OTHERS = 50  # nodes whose memory is saved in one commit though nothing was found on them
 Heard = KernelLine | HealthEvent
 
 
@@ -50,6 +51,8 @@ class Judge:
         self._dirty: set[str] = set()
         self._queue_lock = threading.Lock()
         self._commit_lock = threading.Lock()
+        self._free = threading.Event()
+        self._free.set()
         self.opened = 0
         self.plans = 0
         self.edges = 0
@@ -116,11 +119,24 @@ class Judge:
 
     def commit(self) -> bool:
         """Write everything that is queued. Raises what the database raises; then all of it stays queued."""
+        self._free.wait(0.5)  # a fatal line goes first: whoever waits for the lock gets no turn by itself
+        return self._commit(OTHERS)
+
+    def commit_at_once(self) -> bool:
+        """The same for a line that somebody waits for: the memory of nodes it does not name is for the next cycle."""
+        self._free.clear()
+        try:
+            return self._commit(0)
+        finally:
+            self._free.set()
+
+    def _commit(self, others: int) -> bool:
         with self._commit_lock:
             with self._queue_lock:
                 batch = self._queue[:BATCH]
-                self._dirty |= self.engine.take_dirty()
-                states = restore.export(self.engine, self._dirty)
+                self._dirty |= self.engine.take_dirty(others)
+                chosen = self._dirty if others else self._dirty & {edge.node for edge in batch}
+                states = restore.export(self.engine, chosen)
             if not batch and not states:
                 return False
             try:

@@ -85,7 +85,7 @@ class Lane:
     def _process(self, parcels: Sequence[_Parcel]) -> bool:
         try:
             self.judge.hear([line for parcel in parcels for line in parcel.lines])
-            while self.session.once(self.judge.commit):
+            while self.session.once(self.judge.commit_at_once):
                 self.committed()
         except Stopping:
             return False

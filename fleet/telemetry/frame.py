@@ -72,6 +72,7 @@ class Frame:
         self.row_metric: list[str] = []
         self.row_sub: list[str] = []
         self._by_node: dict[int, array[int]] = {}
+        self._places: tuple[int, int, dict[str, list[int]]] = (-1, 0, {})  # of the node asked for last
         self._devices_by_node: dict[int, list[int]] = {}
         self._targets_by_node: dict[int, list[int]] = {}
         self.r = Columns(
@@ -255,9 +256,17 @@ class Frame:
         return np.flatnonzero(self.d.gpu[: self.d.size])
 
     def places(self, node: str, metric: str) -> list[int]:
-        """Places of one node's rows among the rows of a metric."""
-        mine = self._by_node.get(self.node_index.get(node, -1), ())
-        return [int(self.r.pos[row]) for row in mine if self.row_metric[row] == metric]
+        """Places of one node's rows among the rows of a metric. Every rule asks for the same node in turn."""
+        index = self.node_index.get(node, -1)
+        mine = self._by_node.get(index, ())
+        known = self._places
+        if known[0] != index or known[1] != len(mine):
+            rows = list(mine)
+            by_metric: dict[str, list[int]] = {}
+            for row, place in zip(rows, self.r.pos[rows].tolist() if rows else (), strict=True):
+                by_metric.setdefault(self.row_metric[row], []).append(place)
+            known = self._places = (index, len(rows), by_metric)
+        return list(known[2].get(metric, ()))
 
     def targets_of(self, node: str) -> list[Target]:
         return [self.targets[index] for index in self._targets_by_node.get(self.node_index.get(node, -1), ())]

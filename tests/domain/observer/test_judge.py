@@ -156,3 +156,10 @@ def test_whoever_lost_the_lease_writes_nothing_and_ends(judge: Judge, session: S
     with pytest.raises(Stopping):
         session.once(judge.commit)
     assert session.stopping() and not Incident.objects.exists()
+
+
+def test_a_fatal_line_saves_only_the_memory_of_its_own_node(judge: Judge) -> None:
+    judge.commit()
+    judge.remember({"gpu-r01-02"})
+    assert not judge.commit_at_once()  # nothing was found: that memory can wait for the cycle
+    assert judge.commit() and not judge.commit()

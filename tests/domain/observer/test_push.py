@@ -148,7 +148,7 @@ def test_a_database_that_is_away_answers_503_and_loses_nothing(
 
     token = secret()
     with monkeypatch.context() as patch:
-        patch.setattr(judge, "commit", away)
+        patch.setattr(judge, "commit_at_once", away)
         assert call(push, "/ingest/logs", orjson.dumps([record()]), token)[0] == 503
     assert judge.waiting == 1
     assert call(push, "/ingest/logs", orjson.dumps([record()]), token)[0] == 200
