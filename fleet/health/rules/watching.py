@@ -93,7 +93,8 @@ class RowRule(FrameRule):
         told = at >= 0
         values[told] = r.value[at[told]]
         lag = np.full(len(rows), np.inf)
-        lag[told] = r.mono[rows[told]] - r.mono[at[told]]
+        with np.errstate(invalid="ignore"):  # neither was ever heard
+            lag[told] = r.mono[rows[told]] - r.mono[at[told]]
         values[lag > STALE_INTERVALS * self.frame.t.interval[r.target[rows]]] = np.nan
         return values
 
@@ -137,7 +138,7 @@ class GaugeRule(RowRule):
         judged = self.mine(rows)
         if watch.how == "silent":
             bad, mono = view.monotonic - mono > self.pools.thresholds(self.rule, r.node[rows]), mono.copy()
-            judged = judged & np.isfinite(mono)
+            judged = judged & np.isfinite(mono) & self._heard(view)[r.node[rows]]
             mono[:], wall = view.monotonic, np.where(bad, wall, view.now.timestamp())
             limit: Floats = np.full(len(rows), self.rule.threshold)
         else:
@@ -165,6 +166,14 @@ class GaugeRule(RowRule):
         for place in clears.tolist():
             edges += self.clear_if_last(view, place, self.level.open, "good_again")
         return edges
+
+    def _heard(self, view: ClusterView) -> Bools:
+        """By node: whether any exporter still answers. A node silent as a whole says nothing of its parts."""
+        t, size = self.frame.t, self.frame.t.size
+        fresh = t.alive[:size] & (view.monotonic - t.mono[:size] <= STALE_INTERVALS * t.interval[:size])
+        heard = np.zeros(len(self.frame.nodes), dtype=bool)
+        heard[t.node[:size][fresh]] = True
+        return heard
 
     def _bad(self, rows: Indices, values: Floats) -> tuple[Bools, Floats, Bools]:
         """Which are bad, against which limit, and which may be judged at all."""
