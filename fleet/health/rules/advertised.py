@@ -40,12 +40,16 @@ class Advertised(FrameRule):
             rule = self.pools.rule(self.rule, name)
             if view.monotonic - began[0] < rule.window or wanted - there < rule.threshold:
                 continue
-            if (name, "", self.rule.id) in self.findings.open:
+            if (name, "", self.rule.id) in self.findings.open or self._explained(name):
                 continue
             args = {"there": str(there), "wanted": str(wanted)}
             edge = self.edge(view, name, "", self.title, args, began[1], {"there": there, "wanted": wanted})
             edges += self.findings.observe(edge, view.nodes[name], view.now, current=True)
         return edges
+
+    def _explained(self, node: str) -> bool:
+        """A GPU of the node is known to be bad: that it is missed here, too, is no fault of its own."""
+        return any(finding.edge.severity == "unhealthy" for finding in self.findings.by_node.get(node, {}).values())
 
     def _judged(self, facts: NodeFacts) -> tuple[int, int] | None:
         """A node that is not ready or that we work on says nothing of its devices."""

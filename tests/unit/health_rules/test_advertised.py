@@ -57,3 +57,11 @@ def test_a_node_with_divided_gpus_misses_none_by_what_it_advertises() -> None:
     world = World()
     world.change(gpus_divided=True, gpu_expected=32, gpu_capacity=32, gpu_allocatable=32)
     assert [edge for _ in range(4) for edge in world.scrape()] == []
+
+
+def test_a_bad_gpu_explains_a_short_count() -> None:
+    world = World()
+    world.xid(79, gpu=5)
+    world.change(gpu_capacity=7, gpu_allocatable=7)
+    edges = [edge for _ in range(12) for edge in world.scrape()]
+    assert not {edge.cause for edge in edges} & {"gpu-capacity", "gpu-allocatable"}
