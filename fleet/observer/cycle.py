@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fleet.health.rules.catalogue import DEFAULTS
 from fleet.inventory import clusters
 from fleet.observer.conditions import Conditions
 from fleet.observer.judge import Judge
@@ -16,7 +17,7 @@ from fleet.observer.session import DATABASE_AWAY, Session
 from fleet.observer.verdicts import VerdictBook
 from fleet.telemetry.frame import STALE_INTERVALS, Frame
 
-SKEW_SECONDS = 300.0
+SKEW_SECONDS = DEFAULTS["clock-skew"].threshold
 
 
 class Cycle:

@@ -76,7 +76,8 @@ _ALL = (
     ),
     Rule(
         "clock-skew", "Clock of the node is off", (names.NODE_TIME, "sample timestamps"), "node_exporter", "degraded",
-        "monitor", "our choice: five minutes, as for tokens and log order", threshold=300.0, unit="s", scrapes=2, of=2,
+        "monitor", "our choice: a minute is more than any exporter's delay; at 300 s samples are refused",
+        threshold=60.0, unit="s", scrapes=2, of=2,
     ),
     Rule(
         "telemetry-stale", "No fresh telemetry", ("age of each exporter's last answer",), "node_exporter", "degraded",

@@ -154,11 +154,12 @@ class Findings:
             facts = nodes.get(key[0])
             if facts is None:
                 edges += self.clear(key, now, "node_gone")
-            elif finding.edge.latched:
-                why = _ended(finding, facts)
-                edges += self.clear(key, now, why) if why else []
-            elif finding.expires and (now - finding.seen_at).total_seconds() > finding.expires:
-                edges += self.clear(key, now, "quiet")
+                continue
+            event = finding.edge.latched or finding.expires > 0  # not a level, which its samples clear
+            why = _ended(finding, facts) if event else ""
+            if not why and finding.expires and (now - finding.seen_at).total_seconds() > finding.expires:
+                why = "quiet"
+            edges += self.clear(key, now, why) if why else []
         return edges
 
     def of_cause(self, cause: str) -> list[Key]:

@@ -145,6 +145,13 @@ def test_an_applications_xid_passes_by_itself(world: World) -> None:
     assert told(world.scrape(after=1)) == [("cleared", "xid-31", uuid(3))]
 
 
+def test_an_applications_xid_ends_with_the_boot_in_which_it_came(world: World) -> None:
+    world.xid(31)
+    world.pass_time(60)
+    world.reboot()
+    assert told(world.scrape(after=1)) == [("cleared", "xid-31", uuid(3))]
+
+
 def test_a_storm_of_one_line_is_one_finding_told_seldom(world: World) -> None:
     edges = [edge for _ in range(1000) for edge in world.xid(31)]
     assert told(edges) == [("opened", "xid-31", uuid(3))]
