@@ -185,7 +185,11 @@ def _entry(workflow: Workflow, by: str) -> audit.Entry:
 
 
 def replan(cluster_id: int, clock: Clock, by: str) -> list[int]:
-    """Plan for every open incident that has nothing under way: after a raised mode, and as the tick's safety net."""
+    """Plan for every open incident that has nothing under way: after a raised mode, and as the tick's safety net.
+
+    Under the lock that the observer's writes hold, so that the two never plan for one node at the same moment.
+    """
     with transaction.atomic():
+        Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
         ids = Incident.objects.filter(cluster_id=cluster_id, state=Incident.OPEN).values_list("pk", flat=True)
         return plan(cluster_id, list(ids), clock, by)
