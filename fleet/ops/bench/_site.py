@@ -150,12 +150,13 @@ def servers(nodes: int) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def site(nodes: int) -> Iterator[Site]:
-    """Everything but the observer runs, and the cluster is registered."""
+def site(nodes: int, scenario: str = "calm") -> Iterator[Site]:
+    """Everything but the observer runs, and the cluster is registered. The scenario begins with the simulator."""
     with servers(nodes) as here:
         var = here.var
         here.manage("prepare")
         argv = ["-m", "fleet.simulator", "--nodes", str(nodes), "--name", NAME, "--var", str(var)]
+        argv += ["--scenario", scenario]
         here.start([sys.executable, *argv])
         wait(lambda: (var / "simulator" / NAME / "url").is_file(), 120, "the simulator did not start")
         kubeconfig = str(var / "simulator" / NAME / "kubeconfig")
