@@ -84,7 +84,7 @@ def test_incidents_and_tickets(site: Site, somebody: Somebody, fleet: Everything
 def test_the_rest(site: Site, somebody: Somebody, fleet: Everything, accessible: Accessible) -> None:
     look_at(site, site.page(), {"login": "/login/"}, accessible)
     refused = f"/workflows/{fleet.blocked.pk}/retry/"
-    addresses = {"audit": "/audit/", "not-allowed": refused, "not-found": "/nowhere/"}
+    addresses = {"rules": "/rules/", "audit": "/audit/", "not-allowed": refused, "not-found": "/nowhere/"}
     page = site.page(somebody("viewer"))
     look_at(site, page, addresses, accessible)
     page.goto(refused)
