@@ -47,7 +47,8 @@ class Fleet:
     """A frame that looks scraped."""
 
     def __init__(self, nodes: int) -> None:
-        self.frame = Frame(nodes * GPUS * len(names.METRICS))
+        shared = sum(len(_BY_KIND[kind]) for kind in ("host", "nic", "mount"))
+        self.frame = Frame(nodes * (GPUS * (len(_BY_KIND["gpu"]) + len(_BY_KIND["port"])) + shared))
         self.names = [f"n{node:05d}" for node in range(nodes)]
         for node in self.names:
             self._node(node)
