@@ -12,7 +12,6 @@ A stale marker ends its series: the row has no value until the next sample.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +43,24 @@ def _job(labels: dict[str, str], kind: names.DeviceKind) -> str:
     return name + GPU_SUFFIX if kind == "gpu" else name
 
 
-@dataclass(slots=True)
-class _Round:
-    """The scrape that the pushed samples of one target are part of."""
+class _Rounds:
+    """By target: the scrape that its pushed samples are part of now. By device: the last one that showed it."""
 
-    stamp: float = 0.0
-    number: int = 0
-    heard: float = NEVER
-    devices: dict[int, int] = field(default_factory=dict)  # device -> number of the round that last showed it
+    def __init__(self) -> None:
+        self.stamp = np.zeros(256)
+        self.heard = np.full(256, NEVER)
+        self.number = np.zeros(256, dtype=np.int64)
+        self.shown = np.zeros(1024, dtype=np.int64)
+        self.devices: dict[int, set[int]] = {}
+
+    def add(self, target: int, device: int) -> None:
+        self.devices.setdefault(target, set()).add(device)
+        if target >= len(self.stamp):
+            self.stamp = np.pad(self.stamp, (0, target))
+            self.number = np.pad(self.number, (0, target))
+            self.heard = np.pad(self.heard, (0, target), constant_values=NEVER)
+        if device >= len(self.shown):
+            self.shown = np.pad(self.shown, (0, device))
 
 
 class PushIntake:
@@ -63,7 +72,7 @@ class PushIntake:
         self.examples: dict[str, str] = {}  # reason -> the name last refused for it
         self._caches: dict[str, PushCache] = {}
         self._pushed_by = np.full(1024, -1, dtype=np.int32)  # row -> the target that pushes it
-        self._rounds: dict[int, _Round] = {}
+        self._rounds = _Rounds()
         self._jobs: Counter[str] = Counter()
         self._process_start: dict[int, float] = {}
         self._swept = NEVER
@@ -108,6 +117,7 @@ class PushIntake:
             self._pushed_by = np.pad(self._pushed_by, (0, row), constant_values=-1)
         if row >= 0:
             self._pushed_by[row] = target.index
+            self._rounds.add(target.index, index)
         return row
 
     def _node(self, labels: dict[str, str]) -> str | int:
@@ -223,40 +233,37 @@ class PushIntake:
     # -- what counts as one scrape --------------------------------------------------------------------------------
 
     def _heard(self, targets: NDArray[np.int32], source: Floats, rows: Rows, mono: float, wall: float) -> None:
-        for index in np.unique(targets).tolist():
-            at = targets == index
-            stamps = source[at]
-            turn = self._rounds.get(index)
-            if turn is None:
-                turn = self._rounds[index] = _Round()
-            turn.heard = mono
-            newest = float(stamps.max())
-            if newest > turn.stamp:
-                self._next(index, turn, newest, mono, wall)
-            if len(rows):
-                mine, current = rows[at], stamps >= turn.stamp
-                for devices, number in ((mine[current], turn.number), (mine[~current], turn.number - 1)):
-                    for device in np.unique(self.frame.r.device[devices]).tolist():
-                        turn.devices[device] = max(turn.devices.get(device, 0), number)
+        rounds = self._rounds
+        order = np.argsort(targets, kind="stable")
+        sorted_targets = targets[order]
+        first = np.flatnonzero(np.append(True, sorted_targets[1:] != sorted_targets[:-1]))
+        mine, newest = sorted_targets[first], np.maximum.reduceat(source[order], first)
+        rounds.heard[mine] = mono
+        later = newest > rounds.stamp[mine]
+        for index, stamp in zip(mine[later].tolist(), newest[later].tolist(), strict=True):
+            self._next(index, stamp, mono, wall)
+        if len(rows):
+            number = rounds.number[targets] - (source < rounds.stamp[targets])
+            np.maximum.at(rounds.shown, self.frame.r.device[rows], number)
 
-    def _next(self, index: int, turn: _Round, stamp: float, mono: float, wall: float) -> None:
+    def _next(self, index: int, stamp: float, mono: float, wall: float) -> None:
         """A newer time: the scrape before is whole. Devices first, the count last, as the frame does it."""
-        frame, t = self.frame, self.frame.t
-        gap = stamp - turn.stamp
-        if turn.number and gap > STALE_INTERVALS * float(t.interval[index]):
+        frame, t, rounds = self.frame, self.frame.t, self._rounds
+        gap, number = stamp - float(rounds.stamp[index]), int(rounds.number[index])
+        if number and gap > STALE_INTERVALS * float(t.interval[index]):
             frame.new_epoch(frame.targets[index])  # meanwhile the exporter may have become another process
-        elif turn.number > 1:
+        elif number > 1:
             t.interval[index] = max(self.interval, gap)
-        for device, number in turn.devices.items():
+        for device in rounds.devices.get(index, ()):
             if frame.d.target[device] == index:
-                frame.d.seq[device] = number
+                frame.d.seq[device] = min(int(rounds.shown[device]), number)
         t.wall[index] = stamp
         t.mono[index] = mono - max(wall - stamp, 0.0)
-        if turn.number:
+        if number:
             t.epoch_seq[index] += 1
-        t.seq[index] = turn.number
-        turn.stamp, turn.number = stamp, turn.number + 1
-        frame.targets[index].last_samples = len(turn.devices)
+        t.seq[index] = number
+        rounds.stamp[index], rounds.number[index] = stamp, number + 1
+        frame.targets[index].last_samples = frame.targets[index].rows
 
     def _clocks(self, rows: Rows, values: Floats, source: Floats) -> None:
         """What an exporter tells of its own clock and of its restart."""
@@ -279,11 +286,11 @@ class PushIntake:
     def _sweep(self, mono: float) -> None:
         """A job that nobody has pushed for an hour is no longer expected."""
         self._swept = mono
-        for index, turn in list(self._rounds.items()):
-            if mono - turn.heard > FORGET_SECONDS:
+        for index in np.flatnonzero(np.isfinite(self._rounds.heard)).tolist():
+            if mono - float(self._rounds.heard[index]) > FORGET_SECONDS:
                 target = self.frame.targets[index]
                 self.frame.drop_target(target.node, target.job)
-                del self._rounds[index]
+                self._rounds.heard[index], self._rounds.number[index] = NEVER, 0
 
 
 _NO_ROWS: Rows = np.empty(0, dtype=np.int64)

@@ -70,17 +70,23 @@ class PushCache(SeriesCache):
             self.rotations += 1
 
 
-def _outer() -> Any:
-    """The request with its series left as bytes, which is all the library is needed for."""
-    proto = descriptor_pb2.FileDescriptorProto(name="muster/outer.proto", package="muster", syntax="proto3")
+def _messages() -> tuple[Any, Any]:
+    """The request with its series left as bytes, and labels alone: all that the library is needed for."""
+    proto = descriptor_pb2.FileDescriptorProto(name="muster/write1.proto", package="muster", syntax="proto3")
     outer = proto.message_type.add(name="Outer")
     outer.field.add(name="timeseries", number=1, type=12, label=3)
+    label = proto.message_type.add(name="Label")
+    label.field.add(name="name", number=1, type=12, label=1)
+    label.field.add(name="value", number=2, type=12, label=1)
+    labels = proto.message_type.add(name="Labels")
+    labels.field.add(name="labels", number=1, type=11, type_name=".muster.Label", label=3)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(proto)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("muster.Outer"))
+    found = [pool.FindMessageTypeByName(f"muster.{name}") for name in ("Outer", "Labels")]
+    return message_factory.GetMessageClass(found[0]), message_factory.GetMessageClass(found[1])
 
 
-_Outer = _outer()
+_Outer, _Labels = _messages()
 
 
 def split(body: bytes) -> list[bytes]:
@@ -251,18 +257,28 @@ def _meet(
     key = hash(data[:cut])
     row = cache.met(key) if good else None
     if row is None:
-        row = _read_one(data, place, new, extra, counts)
-        if good and row is not None and _labels_only(data[:cut]):
-            cache.young[key] = row
-        return
+        pairs = _labels_only(data[:cut]) if good else None
+        if pairs is None:
+            _read_one(data, place, new, extra, counts)
+            return
+        row = cache.young[key] = row_of(pairs, new)
     rows[place] = row
 
 
-def _labels_only(data: bytes) -> bool:
+def _labels_only(data: bytes) -> list[tuple[str, str]] | None:
+    """The labels, when these bytes are the one plain way to write them and nothing else: then their length says so."""
     try:
-        return all(number == 1 and kind == protobuf.BYTES for number, kind, _ in protobuf.fields(data))
-    except BadMessage:
-        return False
+        found = [(label.name, label.value) for label in _Labels.FromString(data).labels]
+        pairs = [(protobuf.text(name), protobuf.text(value)) for name, value in found]
+    except (message.DecodeError, BadMessage):
+        return None
+    plain = sum(_framed(_framed(len(name)) + _framed(len(value))) for name, value in found)
+    return pairs if plain == len(data) else None
+
+
+def _framed(size: int) -> int:
+    """The length of a field of that size with its tag; an empty one is left out."""
+    return size and size + (2 if size < 0x80 else 3 if size < 0x4000 else 4 if size < 0x200000 else 5)
 
 
 def _merged(
