@@ -137,7 +137,9 @@ class GaugeRule(RowRule):
         values, mono, wall = r.value[rows], r.mono[rows], r.source[rows]
         judged = self.mine(rows)
         if watch.how == "silent":
-            bad, mono = view.monotonic - mono > self.pools.thresholds(self.rule, r.node[rows]), mono.copy()
+            patience = STALE_INTERVALS * f.t.interval[r.target[rows]]  # it is asked no oftener than that
+            allowed = np.maximum(self.pools.thresholds(self.rule, r.node[rows]), patience)
+            bad, mono = view.monotonic - mono > allowed, mono.copy()
             judged = judged & np.isfinite(mono) & self._heard(view)[r.node[rows]]
             mono[:], wall = view.monotonic, np.where(bad, wall, view.now.timestamp())
             limit: Floats = np.full(len(rows), self.rule.threshold)
