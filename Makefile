@@ -6,7 +6,7 @@ BASE := .venv/.installed
 DEV := .venv/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-all check bench lock clean
+.PHONY: help demo run test test-all soak check bench lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -21,7 +21,10 @@ test: $(DEV) ## every test that runs on a bare machine
 	@$(PY) -m pytest -n 2 -m "not slow and not labs" tests
 
 test-all: $(DEV) ## every group that can run here, slow ones too
-	@$(PY) -m pytest -n 2 tests
+	@failed=0; $(PY) -m pytest -n 2 -m "not labs" tests || failed=1; $(PY) -m pytest -m labs tests || failed=1; exit $$failed
+
+soak: $(DEV) ## fifty kill -9 of any process while nodes heal; KILLS=N for another number
+	@$(PY) -m tests.labs.kills --kills $${KILLS:-50}
 
 check: $(DEV) ## style, types, import contracts, architecture, templates, migrations
 	@PY=$(PY) sh deploy/check.sh
