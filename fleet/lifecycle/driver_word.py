@@ -18,7 +18,7 @@ from fleet.health.models import Incident, Signal
 from fleet.health.rules.xid import ASKED_LATER
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Intent, Step, Workflow
-from fleet.lifecycle.outcomes import Wait
+from fleet.lifecycle.outcomes import Blocked
 from fleet.lifecycle.playbooks import DRAIN, HOLD, REBOOT, WAIT_REPAIR, plan_for
 from fleet.policy import services as claims
 from fleet.policy.rules import IN_FLIGHT
@@ -29,7 +29,7 @@ PATIENCE = timedelta(seconds=8)
 FATAL = frozenset(f"xid-{code}" for code in ASKED_LATER)
 
 
-def awaited(workflow: Workflow, now: datetime) -> Wait | None:
+def awaited(workflow: Workflow, now: datetime) -> Blocked | None:
     """A wait before the remediation of a fresh Xid whose 154 has not come."""
     incident = workflow.incident
     if workflow.verb not in (REBOOT, WAIT_REPAIR) or workflow.attempt > 1 or incident is None:
@@ -39,7 +39,9 @@ def awaited(workflow: Workflow, now: datetime) -> Wait | None:
         return None
     if Signal.objects.filter(incident=incident, evidence__has_key="recovery_line").exists():
         return None
-    return Wait(left, "Held. The driver may still say what it needs (Xid 154); the remediation is chosen then.")
+    until = incident.detected_at + PATIENCE
+    text = "Held. The driver may still say what it needs (Xid 154); what follows the hold is chosen then."
+    return Blocked("driver_word", text, left, until)
 
 
 def exchange(

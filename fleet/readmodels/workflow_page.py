@@ -259,6 +259,7 @@ def blocker(page: WorkflowPage) -> str:
         return _("the node's BMC")
     return {
         "pdb": _("a PodDisruptionBudget"),
+        "driver_word": _("the driver's own request"),
         "stopped": _("the kill switch"),
         "mode": _("the cluster's mode"),
         "hold_lost": _("whoever took the hold away"),

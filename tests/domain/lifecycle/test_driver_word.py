@@ -25,10 +25,12 @@ def fresh_xid(world: World, code: int = 48) -> Workflow:
 
 def test_the_hold_does_not_wait_and_the_reboot_does(build: Build) -> None:
     world = build(NODE)
-    fresh_xid(world)
+    workflow = fresh_xid(world)
     begun = world.clock.now()
     assert world.run(7, lambda: world.nodes[NODE].unschedulable)
     assert world.clock.now() - begun < timedelta(seconds=3)
+    assert world.run(7, lambda: again(workflow).blocked_code == "driver_word")
+    assert again(workflow).blocked_until == begun + timedelta(seconds=8), "who waits says for what and until when"
     world.run(30, lambda: bool(world.resets))
     assert timedelta(seconds=8) <= world.clock.now() - begun <= timedelta(seconds=14)
 
