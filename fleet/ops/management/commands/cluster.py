@@ -8,6 +8,7 @@ Refuses a mode that does not exist and a kubeconfig that is none.
 from __future__ import annotations
 
 import getpass
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
@@ -84,17 +85,19 @@ class Command(BaseCommand):
             missing.append("No node is managed yet: opt nodes in with --selector (or '*').")
         from fleet import wiring
 
-        try:
-            missing += wiring.metrics_missing(cluster)
-        except PortError as error:
-            missing.append(str(error))
+        checks: list[Callable[[], list[str]]] = [lambda: wiring.metrics_missing(cluster)]
+        if cluster.kubeconfig or cluster.in_cluster:
+            checks.append(lambda: wiring.reader(cluster).check())
+        if cluster.act_kubeconfig or cluster.in_cluster:
+            checks.append(lambda: wiring.actor(cluster).check())
+        for check in checks:
+            try:
+                missing += check()
+            except PortError as error:
+                missing.append(str(error))
         if not cluster.kubeconfig and not cluster.in_cluster:
-            return [*missing, "No kubeconfig: nothing is watched."]
-        try:
-            missing += wiring.reader(cluster).check()
-        except PortError as error:
-            missing.append(str(error))
-        return missing
+            missing.append("No kubeconfig: nothing is watched.")
+        return list(dict.fromkeys(missing))
 
     def _mode(self, options: dict[str, Any], now: datetime) -> None:
         from fleet.lifecycle import services as lifecycle
