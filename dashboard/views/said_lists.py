@@ -106,9 +106,13 @@ def _incident_next(page: IncidentPage) -> SafeString:
         return format_html(_("<b>Resolved at {time}:</b> {reason}."), time=time, reason=reason)
     running = next((row for row in page.workflows if row.ended_at is None), None)
     if incident.is_shared:
-        return fixed(
-            _("<b>Next:</b> a person looks at what its nodes share; nothing is done to any one of them.")
-        )
+        return fixed(_("<b>Next:</b> a person looks at what its nodes share; nothing is done to any one of them."))
+    if running is None and incident.open_until is not None:
+        text = _("<b>It flaps:</b> it came three times within an hour and stays open until {time} if it is quiet.")
+        return format_html(text, time=tags.at(incident.open_until, "hm"))
+    if running is None and incident.plan_after is not None:
+        text = _("<b>Next:</b> it is planned at {time}, unless other nodes turn out to share it.")
+        return format_html(text, time=tags.at(incident.plan_after, "hms"))
     if running is None:
         return fixed(_("<b>Next:</b> no workflow is open for it; a person looks at it."))
     link = format_html('<a href="{}">{}</a>', reverse("workflow", args=[running.pk]), running.label)

@@ -57,6 +57,13 @@ def test_a_fault_that_may_be_shared_says_until_when_it_settles(node: Node) -> No
     assert told["blocked"]["until"] == (T0 + timedelta(seconds=20)).isoformat()
 
 
+def test_the_page_says_until_when_a_fault_settles_or_is_kept_open(viewer: Client, node: Node) -> None:
+    settling = an_incident(node, plan_after=T0 + timedelta(seconds=20))
+    flapping = an_incident(node, cause="ib-down", open_until=T0 + timedelta(minutes=20))
+    assert "unless other nodes turn out to share it" in viewer.get(f"/incidents/{settling.pk}/").content.decode()
+    assert "stays open until" in viewer.get(f"/incidents/{flapping.pk}/").content.decode()
+
+
 def test_what_became_part_of_a_shared_incident_is_listed_there_only(
     viewer: Client, shared: Incident, node: Node
 ) -> None:
