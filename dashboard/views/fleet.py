@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
+from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from dashboard import clock, overview
 from dashboard.hexmap import Group, Zone, hexes, racks
@@ -23,6 +23,8 @@ from dashboard.words import MODE_WORD, STATE_ORDER, STATE_WORD, VERDICT_CLASS, V
 from fleet.access.decorators import needs, public
 from fleet.access.rights import VIEW
 from fleet.access.selectors import visible_clusters
+from fleet.readmodels import fleet_blob
+from fleet.readmodels.fleet_blob import once
 from fleet.readmodels.fleet_map import Counts, Filters, NodeRow, count, grouped, ranked, rows
 from fleet.readmodels.totals import Totals
 
@@ -63,7 +65,15 @@ def _rows(request: HttpRequest, filters: Filters) -> list[NodeRow]:
     visible = visible_clusters(request.user, VIEW)
     if filters.cluster and visible is not None and filters.cluster not in visible:
         raise Http404
-    return rows(visible, filters.cluster)
+    lines = [line for line in totals_of(request).clusters if filters.cluster in ("", line.name)]
+    kept = fleet_blob.fetch(line.id for line in lines)
+    if not kept:
+        return rows(visible, filters.cluster)
+    rest = frozenset(line.name for line in lines if line.id not in kept)
+    if len(lines) == 1:
+        return kept[lines[0].id]
+    some = [row for line in lines for row in kept.get(line.id, ())]
+    return sorted([*some, *(rows(rest) if rest else ())], key=lambda row: row.cluster)
 
 
 class Links:
@@ -84,10 +94,11 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
     found = totals_of(request)
     here = found.within(filters.cluster) if filters.cluster else found
     nodes = _rows(request, filters)
-    chosen = [row for row in nodes if filters.take(row)] if filters.active() else nodes
-    counts = count(nodes, filters)
-    whole = count(nodes, Filters(cluster=filters.cluster)) if filters.active() else counts
-    blocked = sum(row.workflow_state in ("blocked", "waiting") for row in nodes)
+    chosen = once(nodes, ("chosen", filters), lambda: _chosen(nodes, filters)) if filters.active() else nodes
+    counts = once(nodes, ("count", filters), lambda: count(nodes, filters))
+    bare = Filters(cluster=filters.cluster)
+    whole = once(nodes, ("count", bare), lambda: count(nodes, bare)) if filters.active() else counts
+    blocked = once(nodes, "blocked", lambda: sum(row.workflow_state in ("blocked", "waiting") for row in nodes))
     as_table = query.get("view") == "table"
     context = {
         "now": now,
@@ -106,7 +117,7 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
     if part != "table":
         context |= {
             "said": overview.sentence(whole, here, blocked, now),
-            "strip": overview.strip(nodes, whole, here, now),
+            "strip": overview.strip(once(nodes, "odd", lambda: _odd(nodes)), whole, here, now),
             "ailing": [line for line in here.clusters if line.conditions],
             "verdict_counts": _verdict_counts(counts, filters, links),
             "state_counts": _state_counts(counts, filters, links),
@@ -115,8 +126,17 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
         if not as_table:
             context |= _map(nodes, chosen, query, links, found)
     if part != "top":
-        context |= _table(chosen, filters, query, links, as_table)
+        context |= _table(nodes, chosen, filters, query, links, as_table)
     return context
+
+
+def _odd(nodes: list[NodeRow]) -> list[NodeRow]:
+    """Those of which there is something to say."""
+    return [row for row in nodes if not row.plain or row.foreign_hold]
+
+
+def _chosen(nodes: list[NodeRow], filters: Filters) -> list[NodeRow]:
+    return [row for row in nodes if filters.take(row)]
 
 
 def _chips(filters: Filters, links: Links) -> list[tuple[str, str, str]]:
@@ -188,7 +208,9 @@ def _map(nodes: list[NodeRow], chosen: list[NodeRow], query: QueryDict, links: L
         "fill": fill,
     }
     if far:
-        context["drawing"] = racks(_zones(chosen, group, links, found))
+        modes = tuple((line.name, line.mode) for line in found.clusters)
+        key = ("racks", group, tuple(links.now.items()), modes, get_language())
+        context["drawing"] = once(nodes, key, lambda: racks(_zones(chosen, group, links, found)))
     elif chosen:
         link = _node_links(many)
         context["peek"] = _peek(ranked(chosen)[0], link)
@@ -259,16 +281,22 @@ def _zones(chosen: list[NodeRow], group: str, links: Links, found: Totals) -> li
     return made
 
 
-def _table(chosen: list[NodeRow], filters: Filters, query: QueryDict, links: Links, as_table: bool) -> dict[str, Any]:
+def _table(
+    nodes: list[NodeRow], chosen: list[NodeRow], filters: Filters, query: QueryDict, links: Links, as_table: bool
+) -> dict[str, Any]:
     sort = query.get("sort", "verdict") if query.get("sort") in SORTS else "verdict"
     everything = as_table or any(name != "cluster" for name, _value in filters.active())
-    listed = ranked(chosen if everything else [row for row in chosen if not row.plain], sort)
+    listed = once(
+        nodes,
+        ("listed", filters, everything, sort),
+        lambda: ranked(chosen if everything else [row for row in chosen if not row.plain], sort),
+    )
     asked = query.get("page", "")
     page = max(1, int(asked)) if asked.isdigit() and len(asked) < 7 else 1
     pages = max(1, -(-len(listed) // PAGE))
     page = min(page, pages)
     start = (page - 1) * PAGE
-    many = len({row.cluster for row in listed}) > 1
+    many = once(nodes, ("many", filters, everything), lambda: len({row.cluster for row in listed}) > 1)
     link = _node_links(many)
     try:
         before, after = reverse("workflow", args=[0]).split("0")

@@ -45,6 +45,7 @@ from fleet.ports.clock import Clock
 from fleet.ports.cluster import Change, ClusterReader, WatchState
 from fleet.ports.errors import PortError
 from fleet.ports.metrics import MetricsReader
+from fleet.readmodels.fleet_blob import Publisher
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.gleaning import Gleaner
 from fleet.telemetry.intake import Intake
@@ -56,6 +57,7 @@ RENEW_EVERY = 2.0
 STANDBY_EVERY = 0.5
 FLUSH_EVERY = 0.25
 CYCLE_EVERY = 2.0
+PAGES_EVERY = 2.0
 READER_EVERY = 5.0
 RIGHTS_EVERY = 300.0
 PATIENCE = 2.5
@@ -100,6 +102,9 @@ class Observer:
         self.keeper = Keeper(session, self.frame, self.intake, self.refusals, self.judge.remember)
         self.grey = Grey(session, self.frame, self.judge, self.conditions)
         self.rights = Loop(session, "rights", self._check_rights, RIGHTS_EVERY)
+        publisher = Publisher(session.cluster_id, session.name)
+        turn = self._guarded(lambda: publisher.turn(len(session.node_ids)))
+        self.pages = Loop(session, "pages", turn, PAGES_EVERY)
         self.threads: list[threading.Thread] = []
 
     def resolve(self, name: str) -> str | Ambiguous | None:
@@ -144,6 +149,7 @@ class Observer:
         self._add(Loop(session, "keeper", self._guarded(self.keeper.turn), 1.0))
         self._add(Loop(session, "grey", self._guarded(self.grey.turn), SAMPLE_EVERY))
         self._add(self.rights)
+        self._add(self.pages)
         self._thread("ready", self._announce)
 
     def _remember(self) -> None:

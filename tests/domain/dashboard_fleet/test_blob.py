@@ -1,0 +1,108 @@
+"""The fleet page out of the observer's blob: the same page as from the query, and the query when there is no blob."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import orjson
+import pytest
+import redis
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from dashboard import clock
+from fleet.inventory.models import Cluster
+from fleet.lifecycle.machine import NodeState
+from fleet.ports.clock import SYSTEM_CLOCK
+from fleet.readmodels import fleet_blob, fleet_map
+from fleet.readmodels.fleet_blob import Publisher, fetch
+from tests.builders import T0, TestClock, a_cluster, a_node, a_workflow
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def forgotten(broker: redis.Redis) -> Iterator[None]:
+    fleet_blob._read.clear()
+    clock.use(TestClock())
+    yield
+    clock.use(SYSTEM_CLOCK)
+    fleet_blob._read.clear()
+
+
+@pytest.fixture
+def fleet(db: None) -> Cluster:
+    cluster = a_cluster()
+    for n in range(6):
+        a_node(cluster, f"gpu-{n}")
+    sick = a_node(cluster, "gpu-sick", verdict="unhealthy", state=NodeState.DRAINING, unschedulable=True)
+    a_workflow(sick, state="blocked", blocked_text="The cap is full.", blocked_until=T0 + timedelta(minutes=5))
+    return cluster
+
+
+def test_rows_survive_the_packing(fleet: Cluster) -> None:
+    rows = fleet_map.rows(None)
+    assert list(fleet_blob.unpack(fleet_blob.pack(rows))) == rows
+
+
+def test_a_published_cluster_is_read_without_its_query_and_looks_the_same(viewer: Client, fleet: Cluster) -> None:
+    queries = ["", "verdict=unhealthy", "view=table&sort=node", "q=gpu-1"]
+    addresses = [f"/fleet/?{query}&part={part}" for query in queries for part in ("top", "table")]
+    asked = [viewer.get(address).content for address in addresses]
+    Publisher(fleet.pk, fleet.name, from_nodes=1).turn(7)
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as seen:
+            kept = [viewer.get(address).content for address in addresses]
+        assert kept == asked
+        assert not [q for q in seen.captured_queries if "inventory_node" in q["sql"]]
+        assert len(seen) <= 5 * len(addresses)
+
+
+def test_a_change_is_a_new_version_and_pages_hear_of_it(fleet: Cluster, broker: redis.Redis) -> None:
+    publisher, hears = Publisher(fleet.pk, fleet.name, from_nodes=1), broker.pubsub(ignore_subscribe_messages=True)
+    hears.subscribe("muster:hints")
+    hears.get_message(timeout=1)
+    publisher.turn(7)
+    assert len(fetch([fleet.pk])[fleet.pk]) == 7
+    publisher.turn(7)
+    a_node(fleet, "gpu-new")
+    publisher.turn(8)
+    assert len(fetch([fleet.pk])[fleet.pk]) == 8
+    heard = []
+    while (message := hears.get_message(timeout=0.2)) is not None:
+        heard += orjson.loads(message["data"])
+    assert [hint["topic"] for hint in heard] == ["fleet", "fleet"]
+
+
+def test_without_a_blob_or_with_a_foreign_one_the_database_is_asked(
+    viewer: Client, fleet: Cluster, broker: redis.Redis
+) -> None:
+    Publisher(fleet.pk, fleet.name).turn(7)
+    assert fetch([fleet.pk]) == {}
+    Publisher(fleet.pk, fleet.name, from_nodes=1).turn(7)
+    broker.set(f"muster:fleet:{fleet.pk}:version", "0:old")
+    assert fetch([fleet.pk]) == {}
+    broker.set(f"muster:fleet:{fleet.pk}:version", f"{fleet_blob.FORM}:x")
+    broker.set(f"muster:fleet:{fleet.pk}:rows", b"[[1]]")
+    assert fetch([fleet.pk]) == {}
+    assert "gpu-sick" in viewer.get("/fleet/").content.decode()
+
+
+def test_a_second_cluster_without_a_blob_is_in_the_page_too(viewer: Client, fleet: Cluster) -> None:
+    a_node(a_cluster("west"), "gpu-west", verdict="degraded")
+    Publisher(fleet.pk, fleet.name, from_nodes=1).turn(7)
+    text = viewer.get("/fleet/?view=table").content.decode()
+    assert "gpu-west" in text and "gpu-sick" in text
+
+
+def test_what_somebody_may_not_see_is_not_in_it(fleet: Cluster) -> None:
+    from tests.domain.dashboard_details.conftest import client_of
+
+    west = a_cluster("west")
+    a_node(west, "gpu-west")
+    for cluster, count in ((fleet, 7), (west, 1)):
+        Publisher(cluster.pk, cluster.name, from_nodes=1).turn(count)
+    text = client_of("viewer", "west").get("/fleet/?view=table").content.decode()
+    assert "gpu-west" in text and "gpu-sick" not in text
