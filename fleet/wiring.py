@@ -248,4 +248,5 @@ def timing() -> Timing:
         reboot_timeout=settings.REBOOT_TIMEOUT,
         reboot_observe=settings.REBOOT_OBSERVE_SECONDS,
         drain_margin=settings.DRAIN_MARGIN_SECONDS,
+        bmc_patience=settings.BMC_PATIENCE_SECONDS,
     )
