@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -28,6 +29,8 @@ KEEP_SECONDS = 10
 FORM = 1  # raise it with every change of NodeRow
 UNTIL = NodeRow._fields.index("blocked_until")
 MEMOS = 48
+SILENCE_SECONDS = 5.0
+_silent_until = 0.0
 _lock = threading.Lock()
 
 
@@ -95,8 +98,9 @@ class Publisher:
 
 def fetch(cluster_ids: Iterable[int]) -> dict[int, Kept]:
     """The rows of those clusters that have them; the others are to be asked of the database."""
+    global _silent_until
     ids = list(cluster_ids)
-    if not ids:
+    if not ids or time.monotonic() < _silent_until:
         return {}
     try:
         versions: list[Any] = outbox.connection().mget([_version_key(pk) for pk in ids])
@@ -106,6 +110,7 @@ def fetch(cluster_ids: Iterable[int]) -> dict[int, Kept]:
             if version is not None and (rows := _rows(pk, version.decode())) is not None
         }
     except redis.RedisError:
+        _silent_until = time.monotonic() + SILENCE_SECONDS  # one that hangs must not cost each page its time-out
         return {}
 
 

@@ -90,6 +90,22 @@ def test_without_a_blob_or_with_a_foreign_one_the_database_is_asked(
     assert "gpu-sick" in viewer.get("/fleet/").content.decode()
 
 
+def test_a_redis_that_is_away_is_asked_once_and_the_page_stands(
+    viewer: Client, fleet: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def away() -> redis.Redis:
+        asked.append(1)
+        raise redis.ConnectionError
+
+    monkeypatch.setattr(fleet_blob, "_silent_until", 0.0)
+    monkeypatch.setattr(fleet_blob.outbox, "connection", away)
+    for _ in range(3):
+        assert "gpu-sick" in viewer.get("/fleet/").content.decode()
+    assert len(asked) == 1
+
+
 def test_a_second_cluster_without_a_blob_is_in_the_page_too(viewer: Client, fleet: Cluster) -> None:
     a_node(a_cluster("west"), "gpu-west", verdict="degraded")
     Publisher(fleet.pk, fleet.name, from_nodes=1).turn(7)
