@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from dashboard import clock, spans
 from fleet.access.decorators import needs
@@ -38,5 +39,10 @@ def _said(page: RulesPage) -> SafeString:
     if page.overall.p95 is None:
         return format_html("<b>{}</b> {}", lead, _("None has fired within 30 days."))
     facts = {"fired": page.overall.fired, "p95": spans.span(page.overall.p95)}
-    fared = _("They fired %(fired)s times within 30 days, 95 of 100 within %(p95)s of the first bad sample.") % facts
+    fared = ngettext(
+        "They fired once within 30 days, %(p95)s after the first bad sample.",
+        "They fired %(fired)s times within 30 days, 95 of 100 within %(p95)s of the first bad sample.",
+        page.overall.fired,
+    )
+    fared %= facts
     return format_html("<b>{}</b> {}", lead, fared)
