@@ -186,7 +186,7 @@ def _held(nodes: Sequence[NodeRow], counts: Counts) -> Item:
         _("Held"),
         str(counts.held),
         small,
-        ", ".join(states[:3]) or _("Every node takes work"),
+        ", ".join(states[:3]) or (_("Held, in service") if counts.held else _("Every node takes work")),
         f"{reverse('fleet')}?state=held",
         "",
         False,
