@@ -40,11 +40,11 @@ REJECTS: dict[int, str] = {
 }
 _HOST = ("Hostname", "hostname")
 _UUID = ("UUID", "gpu_uuid", "uuid")
-_HUNG = re.compile(r"timeout|timed out|stale", re.IGNORECASE)
 _SUBS = ("GPU_I_ID", "clock_event", "health_watch", "peer_gpu", "nvlink")
 _VIRTUAL_NIC = re.compile(r"^(lo|veth|cali|docker|cni|flannel|br-|virbr|tunl|tap|kube-|dummy|lxc|nodelocaldns|vxlan)")
 _VIRTUAL_FS = frozenset({"tmpfs", "overlay", "squashfs", "devtmpfs", "ramfs", "nsfs", "autofs", "iso9660", "proc"})
 _OPERATIONS = frozenset({"READ", "WRITE", "GETATTR"})  # of the fifty that NFS counts, those that mean waiting
+_HUNG = re.compile(r"timeout|timed out|stale", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
