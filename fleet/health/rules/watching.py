@@ -140,7 +140,7 @@ class GaugeRule(RowRule):
             patience = STALE_INTERVALS * f.t.interval[r.target[rows]]  # it is asked no oftener than that
             allowed = np.maximum(self.pools.thresholds(self.rule, r.node[rows]), patience)
             bad, mono = view.monotonic - mono > allowed, mono.copy()
-            judged = judged & np.isfinite(mono) & self._heard(view)[r.node[rows]]
+            judged = judged & np.isfinite(mono) & self._heard(view)[r.target[rows]]
             mono[:], wall = view.monotonic, np.where(bad, wall, view.now.timestamp())
             limit: Floats = np.full(len(rows), self.rule.threshold)
         else:
@@ -170,12 +170,9 @@ class GaugeRule(RowRule):
         return edges
 
     def _heard(self, view: ClusterView) -> Bools:
-        """By node: whether any exporter still answers. A node silent as a whole says nothing of its parts."""
+        """By exporter: whether it still answers. One that is silent as a whole says nothing of its parts."""
         t, size = self.frame.t, self.frame.t.size
-        fresh = t.alive[:size] & (view.monotonic - t.mono[:size] <= STALE_INTERVALS * t.interval[:size])
-        heard = np.zeros(len(self.frame.nodes), dtype=bool)
-        heard[t.node[:size][fresh]] = True
-        return heard
+        return t.alive[:size] & (view.monotonic - t.mono[:size] <= STALE_INTERVALS * t.interval[:size])
 
     def _bad(self, rows: Indices, values: Floats) -> tuple[Bools, Floats, Bools]:
         """Which are bad, against which limit, and which may be judged at all."""

@@ -27,7 +27,7 @@ INTERVAL = 60.0
 LARGE, LARGE_DAYS, LARGE_INTERVAL = 1000, 7.0, 120.0  # from so many nodes on the long replay
 FAULT_INTERVAL = 15.0
 FAULT_TICKS = 85
-EACH = 4
+EACH = 2
 PER = 63
 WARM = 3  # steps before anything may happen
 
