@@ -42,21 +42,24 @@ class Cycle:
         session = self._session
         began = session.clock.monotonic()
         try:
-            if session.connected_at is None:
-                return
-            verdicts = session.once(self._judge.cycle)
-            if self._judge.facts.unheard:
-                self._hurry(self._judge.facts.unheard)
-            while session.once(self._judge.commit):
-                pass
-            session.once(self._judge.settle)
-            if self._may_tell():
-                self.book.update(verdicts, self._judge.facts.of, self._judge.facts.ids)
-            self._tell_conditions()
+            if session.connected_at is not None:
+                self._judge_all()
+            self._tell_conditions()  # a cluster that was never reached has these to tell and nothing else
         except DATABASE_AWAY as error:
             session.complain(error)
         finally:
             self.seconds = session.clock.monotonic() - began
+
+    def _judge_all(self) -> None:
+        session = self._session
+        verdicts = session.once(self._judge.cycle)
+        if self._judge.facts.unheard:
+            self._hurry(self._judge.facts.unheard)
+        while session.once(self._judge.commit):
+            pass
+        session.once(self._judge.settle)
+        if self._may_tell():
+            self.book.update(verdicts, self._judge.facts.of, self._judge.facts.ids)
 
     def _may_tell(self) -> bool:
         patience = STALE_INTERVALS * self._session.interval
