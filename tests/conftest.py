@@ -13,8 +13,11 @@ BROWSER = Path(__file__).resolve().parent / "browser"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests last: Playwright leaves an event loop running in its process, in which `asyncio.run` then fails."""
-    items.sort(key=lambda item: item.path.is_relative_to(BROWSER))
+    """Browser tests last: Playwright leaves an event loop running in its process, in which `asyncio.run` then fails.
+
+    The longest of them first, so that the other workers do not wait for it at the end.
+    """
+    items.sort(key=lambda item: (item.path.is_relative_to(BROWSER), item.path.name != "test_story.py"))
 
 
 @pytest.fixture
