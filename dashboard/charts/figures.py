@@ -140,15 +140,17 @@ def _ends(name: str, points: Points, colour: str, since: datetime, until: dateti
     known = [(at, value) for at, value in points if value is not None]
     if not known or points[-1][0] - known[-1][0] < timedelta(minutes=1):
         return []
-    last = known[-1]
-    low = last[1] < max(value for _at, value in known) / 2
-    side = "left" if last[0] - since > (until - since) / 2 else "right"
-    place = f"{'top' if low else 'bottom'} {side}"
+    at, value = known[-1]
+    top = max(value for _at, value in known)
+    side = "left" if at - since > (until - since) / 2 else "right"
+    base = {"type": "scatter", "name": name, "x": [_iso(at)], "cliponaxis": False, "hoverinfo": "skip"}
     dot = {"color": colour, "size": 9, "line": {"color": "var(--surface)", "width": 2}}
-    text = _("no data since %(time)s") % {"time": _when(last[0], since)}
+    text = _("no data since %(time)s") % {"time": _when(at, since)}
+    low = value < top / 2
     return [
-        {"type": "scatter", "mode": "markers+text", "name": name, "x": [_iso(last[0])], "y": [round(last[1], 2)],
-         "marker": dot, "text": [text], "textposition": place, "cliponaxis": False, "hoverinfo": "skip"}
+        {**base, "mode": "markers", "y": [round(value, 2)], "marker": dot},
+        {**base, "mode": "text", "y": [round(top, 2) if low else 0], "text": [text],
+         "textposition": f"{'bottom' if low else 'top'} {side}"},
     ]  # fmt: skip
 
 
