@@ -57,11 +57,14 @@ class Live:
         scenario: str = "calm",
         root: Path = ROOT,
         python: str = sys.executable,
+        user: int | None = None,
         **settings: str,
     ) -> None:
-        self.root, self.python = root, python
+        self.root, self.python, self.user = root, python, user
         self.folder = Path(tempfile.mkdtemp(prefix="muster-lab-"))
         self.folder.chmod(0o755)
+        if user is not None:
+            os.chown(self.folder, user, user)
         self.var = self.folder / "var"
         self.port = first_free(21000 + os.getpid() % 500 * 4)
         self.environment = {
@@ -108,6 +111,9 @@ class Live:
 
     def spawn(self, *command: str) -> subprocess.Popen[bytes]:
         """Start without waiting; what it says goes to `said()`."""
+        other: dict[str, Any] = {}
+        if self.user is not None:
+            other = {"user": self.user, "group": self.user, "extra_groups": []}
         with (self.folder / "up.log").open("ab") as log:
             return subprocess.Popen(
                 command or (self.python, "manage.py", "up", "--demo"),
@@ -116,13 +122,14 @@ class Live:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                **other,
             )
 
-    def start(self, within: float = 120.0) -> float:
+    def start(self, *command: str, within: float = 120.0) -> float:
         """Until it says ready; how long that took."""
         began = time.monotonic()
         before = len(self.said())
-        self.process = self.spawn()
+        self.process = self.spawn(*command)
         done = until(lambda: "ready http" in self.said()[before:] or self.process.poll() is not None, within, 0.1)  # type: ignore[union-attr]
         if done is None or self.process.poll() is not None:
             raise RuntimeError(f"the demo did not start: {self.said()[-3000:]}")
@@ -269,6 +276,11 @@ class Live:
         url = (self.var / "run" / "database.url").read_text().strip()
         with psycopg.connect(url, row_factory=psycopg.rows.dict_row, connect_timeout=5) as link:
             return list(link.execute(query, values).fetchall())  # type: ignore[call-overload]
+
+    def write(self, statement: str, *values: Any) -> None:
+        """Change a row behind Muster's back, as an older version or a bad import might have left it."""
+        with psycopg.connect((self.var / "run" / "database.url").read_text().strip(), connect_timeout=5) as link:
+            link.execute(statement, values)  # type: ignore[call-overload]
 
     def workflows(self, node: str) -> list[Json]:
         return self.rows(
