@@ -20,6 +20,7 @@ from fleet.ports.errors import Conflict, NotFound, PortError, UnknownOutcome
 
 NODES = "/api/v1/nodes"
 _JOBS = "jobs.batch"
+_RACES = 2
 
 
 class KubernetesActor:
@@ -47,7 +48,19 @@ class KubernetesActor:
         return self._patch_node(request.node, body)
 
     def release(self, node: str, value: str, resource_version: str, uncordon: bool) -> NodeSeen:
-        """Conflict when the annotation is no longer `value`: another owner, or a person, was here first."""
+        """Conflict when the annotation is no longer `value`: another owner, or a person, was here first.
+
+        Without a version to start from, a heartbeat between our reading and our writing is no reason to give up.
+        """
+        for _ in range(_RACES):
+            try:
+                return self._release(node, value, resource_version, uncordon)
+            except Conflict as lost:
+                if resource_version or lost.code == "hold_changed":
+                    raise
+        return self._release(node, value, resource_version, uncordon)
+
+    def _release(self, node: str, value: str, resource_version: str, uncordon: bool) -> NodeSeen:
         now = decode.node(self._api.get(f"{NODES}/{quote(node, safe='')}", "nodes"))
         found = now.annotations.get(HOLD_ANNOTATION)
         if found != value:

@@ -127,6 +127,16 @@ def test_a_release_removes_only_our_own_hold(script: Script, actor: KubernetesAc
     assert script.asked[-1].body == {"metadata": {"annotations": {"muster.dev/hold": None}, "resourceVersion": "41"}}
 
 
+def test_a_heartbeat_between_reading_and_releasing_is_no_conflict(script: Script, actor: KubernetesActor) -> None:
+    script.on(f"GET {NODE}", answer(200, raw_node("inc-7/op-1")))
+    modified = status(409, "the object has been modified", "Conflict")
+    script.on(f"PATCH {NODE}", modified, answer(200, raw_node(None, "43")), modified)
+    actor.release("gpu-1", "inc-7/op-1", "", uncordon=True)
+    with pytest.raises(Conflict):
+        actor.release("gpu-1", "inc-7/op-1", "41", uncordon=True)
+    assert len(script.sent("PATCH", NODE)) == 3
+
+
 @pytest.mark.parametrize("found", ["inc-8/op-9", None])
 def test_another_hold_is_not_released(script: Script, actor: KubernetesActor, found: str | None) -> None:
     script.on(f"GET {NODE}", answer(200, raw_node(found)))
