@@ -80,8 +80,3 @@ def send(task: str, **kwargs: Any) -> None:
         app.send_task(task, kwargs=kwargs, retry=False, ignore_result=True)
     except Exception as error:  # kombu raises a zoo of transport errors; none of them may undo a committed change
         log.warning("message %s not sent: %s", task, error)
-
-
-def send_on_commit(task: str, **kwargs: Any) -> None:
-    """Send a Celery message after the commit of the current transaction (at once when there is none)."""
-    transaction.on_commit(lambda: send(task, **kwargs), robust=True)

@@ -56,7 +56,6 @@ class Cluster(models.Model):
     observer = models.CharField(max_length=128, default="", blank=True)
     observer_until = models.DateTimeField(null=True)
     epoch = models.BigIntegerField(default=0)
-    checkpoint = models.JSONField(default=dict, blank=True)  # latches, baselines, damping of the rules
     conditions = models.JSONField(
         default=list, blank=True
     )  # [{"code","text","since"}] stated problems of the connection
