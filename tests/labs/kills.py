@@ -36,6 +36,7 @@ class Campaign:
     rng: random.Random
     fault_every: float
     kill_every: tuple[float, float] = (8.0, 10.0)
+    victims: tuple[str, ...] = PROCESSES
     say: Callable[[str], None] = print
     boots: dict[str, str] = field(default_factory=dict)  # node -> boot id before its fault
     again: list[tuple[str, float | None]] = field(default_factory=list)
@@ -59,7 +60,7 @@ class Campaign:
 
     def _victims(self) -> Iterator[str]:
         while True:
-            yield from self.rng.sample(PROCESSES, len(PROCESSES))
+            yield from self.rng.sample(self.victims, len(self.victims))
 
     def _spread(self) -> Iterator[str]:
         """Nodes, each once, every time of another rack."""
@@ -150,10 +151,13 @@ def main() -> int:
     ask.add_argument("--speed", type=float, default=2.0)
     ask.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10_000))
     ask.add_argument("--fault-every", type=float, default=4.0)
+    ask.add_argument("--kill-every", type=float, nargs=2, default=(8.0, 10.0), metavar=("LEAST", "MOST"))
+    ask.add_argument("--victims", nargs="+", choices=PROCESSES, default=PROCESSES)
     options = ask.parse_args()
     print(f"seed {options.seed}")
     with Live(nodes=options.nodes, speed=options.speed) as live:
-        campaign = Campaign(live, options.kills, random.Random(options.seed), options.fault_every)
+        rng, pace = random.Random(options.seed), tuple(options.kill_every)
+        campaign = Campaign(live, options.kills, rng, options.fault_every, pace, tuple(options.victims))
         campaign.run()
         wrong = {what: found for what, found in campaign.findings().items() if found}
         print(json.dumps(campaign.summary()))

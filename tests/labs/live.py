@@ -103,10 +103,9 @@ class Live:
             print(f"kept for a look: {self.folder}", file=sys.stderr)
 
     def _remove(self) -> None:
-        pointer = self.var / "postgres.location"
-        base = Path(pointer.read_text().strip()) if pointer.is_file() else None
-        if base is not None and str(base).startswith(("/var/lib/muster/", tempfile.gettempdir())):
-            shutil.rmtree(base, ignore_errors=True)
+        for base in self._database_folder():
+            if base.startswith(("/var/lib/muster/", tempfile.gettempdir())):
+                shutil.rmtree(base, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def spawn(self, *command: str) -> subprocess.Popen[bytes]:
@@ -153,13 +152,19 @@ class Live:
         return log.read_text(errors="replace") if log.is_file() else ""
 
     def family(self) -> dict[int, str]:
-        """Every process that was told of this folder, by pid."""
+        """Every process that was told of this folder or works in it, by pid; PostgreSQL's forget what they were told."""
         mark, found = f"MUSTER_VAR={self.var}".encode(), {}
+        places = (str(self.folder), *self._database_folder())
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                told = mark in (entry / "environ").read_bytes().split(b"\0")
+                if told or str((entry / "cwd").readlink()).startswith(places):
                     found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:120]
         return {pid: command for pid, command in found.items() if command}
+
+    def _database_folder(self) -> list[str]:
+        pointer = self.var / "postgres.location"
+        return [pointer.read_text().strip()] if pointer.is_file() else []
 
     # Processes
 
@@ -248,14 +253,27 @@ class Live:
             and not any(owner["kind"] == "DaemonSet" for owner in pod["metadata"].get("ownerReferences") or ())
         ]
 
-    def evict_as_a_person(self, pod: Json) -> None:
-        """What `kubectl drain` does, with somebody's right to act."""
+    def _as_a_person(self, method: str, path: str, body: Json, kind: str = "application/json") -> None:
+        """With somebody's right to act, and no mark of ours."""
         config = yaml.safe_load((self.var / "simulator" / "act.kubeconfig").read_text())
+        head = {"Authorization": f"Bearer {config['users'][0]['user']['token']}", "Content-Type": kind}
+        request = urllib.request.Request(self._server + path, json.dumps(body).encode(), head, method=method)
+        urllib.request.urlopen(request, timeout=10).close()
+
+    def evict_as_a_person(self, pod: Json) -> None:
+        """What `kubectl drain` does."""
         meta = {"name": pod["metadata"]["name"], "namespace": pod["metadata"]["namespace"]}
-        body = json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}).encode()
-        head = {"Authorization": f"Bearer {config['users'][0]['user']['token']}", "Content-Type": "application/json"}
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction"
-        urllib.request.urlopen(urllib.request.Request(self._server + path, body, head), timeout=10).close()
+        self._as_a_person("POST", path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta})
+
+    def cordon_as_a_person(self, node: str, cordoned: bool) -> None:
+        """What `kubectl cordon` and `uncordon` do."""
+        body = {"spec": {"unschedulable": True if cordoned else None}}
+        self._as_a_person("PATCH", f"/api/v1/nodes/{node}", body, "application/merge-patch+json")
+
+    def hold_of(self, node: str) -> str:
+        """Our mark on the node, "" without one."""
+        return str(self.node(node)["metadata"].get("annotations", {}).get("muster.dev/hold", ""))
 
     # Muster
 
