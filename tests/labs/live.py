@@ -152,7 +152,7 @@ class Live:
         return log.read_text(errors="replace") if log.is_file() else ""
 
     def family(self) -> dict[int, str]:
-        """Every process that was told of this folder or works in it, by pid; PostgreSQL's forget what they were told."""
+        """Every process told of this folder or working in it, by pid; PostgreSQL's forget what they were told."""
         mark, found = f"MUSTER_VAR={self.var}".encode(), {}
         places = (str(self.folder), *self._database_folder())
         for entry in Path("/proc").glob("[0-9]*"):
