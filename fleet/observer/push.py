@@ -103,6 +103,8 @@ class Push:
         if method != "POST":
             raise Answered(405, f"What {path} takes is posted.")
         token = await self._token(scope, ("push",))
+        if self.session.connected_at is None:  # every name would be unknown, and a fresh line lost for ever
+            raise Answered(503, "The nodes of this cluster are not known yet; send it again.")
         return await self._through(door, token, scope, receive)
 
     async def _through(self, door: Door, token: Token, scope: Scope, receive: Receive) -> Answer:

@@ -67,6 +67,13 @@ def call(
     return sent[0]["status"], orjson.loads(sent[1]["body"] or b"null")
 
 
+def test_before_the_first_list_of_nodes_nothing_is_refused_for_good(push: Push) -> None:
+    push.session.connected_at = None
+    status, said = call(push, "/ingest/logs", orjson.dumps([record("gpu-new-01")]), secret())
+    assert status == 503 and "send it again" in said["error"]
+    assert push.refusals.take() == {}
+
+
 def record(host: str = "gpu-r01-01", clock: TestClock | None = None, code: int = 79) -> dict[str, Any]:
     at = (clock.now() if clock else T0).timestamp()
     return {"date": at, "host": host, "log": f"NVRM: Xid (PCI:0000:1b:00): {code}, pid=1, GPU has fallen off the bus."}
