@@ -7,9 +7,28 @@ after a flushed broker only the default direct queue keeps working.
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from celery import Celery
 from django.conf import settings
+from kombu.transport.redis import Channel, QoS
 
+log = logging.getLogger(__name__)
+
+
+class Courteous(QoS):
+    """Gives unread messages back at the end where it can. Over a link that is dead the library's own way raises, which
+    ends the worker that was about to connect again; and the rows know what is due without any message."""
+
+    def restore_unacked_once(self, stderr: Any = None) -> None:
+        try:
+            super().restore_unacked_once(stderr)
+        except Exception as error:
+            log.warning("messages not given back, their rows come up again: %s", error)
+
+
+Channel.QoS = Courteous
 app = Celery("tasks")
 app.conf.update(
     broker_url=settings.CELERY_BROKER_URL,

@@ -1,0 +1,1 @@
+"""Messages: on a real Valkey, and when it goes away."""

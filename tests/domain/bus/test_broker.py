@@ -1,0 +1,36 @@
+"""A broker that dies takes no worker with it."""
+
+from __future__ import annotations
+
+import redis
+from kombu import Connection
+
+from fleet.bus.broker import app
+
+QUEUE = "half-read"
+
+
+def _half_read() -> Connection:
+    """Two messages sent, one of them taken and not yet acknowledged."""
+    connection = app.connection_for_read()
+    queue = connection.SimpleQueue(QUEUE)
+    for word in ("one", "two"):
+        queue.put(word)
+    assert queue.get(timeout=5).payload == "one"
+    return connection
+
+
+def test_the_end_of_a_dead_connection_with_messages_in_hand_is_no_error(broker: redis.Redis) -> None:
+    connection = _half_read()
+    connection.transport.client = None  # what the library leaves of a link that broke
+    connection.release()
+
+
+def test_the_end_of_a_living_connection_gives_its_messages_back(broker: redis.Redis) -> None:
+    _half_read().release()
+    with app.connection_for_read() as connection:
+        queue = connection.SimpleQueue(QUEUE)
+        messages = [queue.get(timeout=5) for _ in range(2)]
+        assert {message.payload for message in messages} == {"one", "two"}
+        for message in messages:
+            message.ack()
