@@ -172,6 +172,8 @@ class Live:
         return int((self.var / "run" / f"{name}.pid").read_text())
 
     def kill(self, name: str) -> int:
+        """One that has just died by itself is killed when it is there again."""
+        until(lambda: Path(f"/proc/{self.pid(name)}").exists(), 20)
         dead = self.pid(name)
         os.kill(dead, signal.SIGKILL)
         return dead
