@@ -80,6 +80,12 @@ def begin(
     return intent
 
 
+def seconds_left(intent: Intent, now: datetime) -> float:
+    """How much of the call's time is left. None of it is for a process that stood still since the intent: others have
+    observed meanwhile and may have sent a call of their own."""
+    return (intent.call_deadline - now).total_seconds() if intent.call_deadline else 0.0
+
+
 def _free_slot(bmc_id: int, now: datetime) -> None:
     """A call whose deadline has passed is over, whatever became of it: its effect must be observed."""
     Intent.objects.filter(bmc_id=bmc_id, resolved_at=None, call_deadline__lt=now).update(

@@ -36,7 +36,7 @@ def run(ctx: Context) -> Outcome:
     if _rebooted_since(ctx, node):
         move(ctx, NodeState.REMEDIATING, remediated_at=ctx.now)
         return Done("It has rebooted since the fault; no other reset is needed.")
-    tries = Intent.objects.filter(step=ctx.step, verb=VERB).count()
+    tries = Intent.objects.filter(step=ctx.step, verb=VERB).exclude(outcome=intents.REFUSED).count()
     if tries >= MAX_TRIES:
         return Repair("bmc_no_effect", f"The BMC took {tries} resets and the node never rebooted.")
     refusal = recheck(ctx, node)
@@ -73,8 +73,12 @@ def _begin(ctx: Context, node: NodeSeen, tries: int) -> Outcome:
         )
     except intents.BmcBusy as busy:
         return bmc.wait_for(ctx, busy)
+    left = intents.seconds_left(intent, ctx.now)
+    if left <= 0:
+        intents.resolve(intent, intents.REFUSED, "Not sent: the time of the call had passed.", ctx.now)
+        return Wait(ctx.timing.poll, "This worker stood still for too long; looking again before anything is sent.")
     try:
-        ctx.ports.power.reset(ctx.ports.target(row), verb, intents.BMC_CALL_SECONDS)
+        ctx.ports.power.reset(ctx.ports.target(row), verb, left)
     except UnknownOutcome as error:
         intents.resolve(intent, intents.UNKNOWN, str(error), ctx.now)
         return Wait(intents.BMC_CALL_SECONDS, f"No answer to the reset; observing before anything else: {error}")
