@@ -60,6 +60,9 @@ NVLINK_CRC = "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL"
 NVLINK_CRC_DATA = "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"
 NVLINK_REPLAY = "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"
 NVLINK_RECOVERY = "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"
+NVLINK_BYTES = ("DCGM_FI_PROF_NVLINK_TX_BYTES", "DCGM_FI_PROF_NVLINK_RX_BYTES")
+PCIE_BYTES = ("DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_PCIE_RX_BYTES")
+NVLINK_TOTAL = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"  # called a counter, documented as a throughput
 NVLINK_BER = "DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER_FLOAT"
 FABRIC_MANAGER = "DCGM_FI_DEV_FABRIC_MANAGER_STATUS"
 FABRIC_HEALTH = "DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY"
@@ -77,6 +80,10 @@ IB_OVERRUN = "node_infiniband_excessive_buffer_overrun_errors_total"
 IB_RNR = "node_infiniband_rnr_nak_retry_packets_received_total"
 IB_ACK_TIMEOUT = "node_infiniband_local_ack_timeout_errors_total"
 ROCE_SLOW_RESTART = "node_infiniband_roce_slow_restart_used_total"
+IB_WAIT = "node_infiniband_port_transmit_wait_total"
+IB_OUT_OF_ORDER = "node_infiniband_out_of_sequence_packets_received_total"
+IB_NOTICES = "node_infiniband_np_cnp_packets_sent_total"
+IO_PRESSURE = "node_pressure_io_waiting_seconds_total"
 NIC_CARRIER = "node_network_carrier_changes_total"
 NIC_SPEED = "node_network_speed_bytes"
 NIC_RCV_ERRORS, NIC_SEND_ERRORS = "node_network_receive_errs_total", "node_network_transmit_errs_total"
@@ -124,6 +131,9 @@ _ALL = (
     Metric("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gpu", hi=1.01, unit="ratio"),
     Metric("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gpu", hi=1.01, unit="ratio"),
     Metric("DCGM_FI_PROF_DRAM_ACTIVE", "gpu", hi=1.01, unit="ratio"),
+    Metric("DCGM_FI_PROF_SM_ACTIVE", "gpu", hi=1.01, unit="ratio"),
+    *(Metric(name, "gpu", unit="B/s") for name in (*NVLINK_BYTES, *PCIE_BYTES)),
+    Metric(NVLINK_TOTAL, "gpu"),
     Metric(IB_STATE, "port", hi=16),
     Metric(IB_PHYSICAL, "port", hi=16),
     Metric(IB_DOWNED, "port", counter=True),
@@ -137,6 +147,7 @@ _ALL = (
     Metric(PROCESS_START, "host", unit="s"),
     Metric("node_load1", "host"),
     Metric("node_procs_blocked", "host"),
+    Metric(IO_PRESSURE, "host", counter=True, unit="s"),
     Metric("node_memory_MemAvailable_bytes", "host", unit="B"),
     Metric("node_memory_MemTotal_bytes", "host", unit="B"),
     Metric(PCIE_GEN, "gpu", hi=16),
@@ -159,7 +170,7 @@ _ALL = (
         Metric(name, "port", counter=True)
         for name in (
             IB_RECOVERY, IB_RCV_ERRORS, IB_DISCARDS, IB_INTEGRITY, IB_OVERRUN, IB_RNR, IB_ACK_TIMEOUT,
-            ROCE_SLOW_RESTART,
+            ROCE_SLOW_RESTART, IB_WAIT, IB_OUT_OF_ORDER, IB_NOTICES,
         )
     ),
     *(Metric(name, "nic", counter=True) for name in (NIC_CARRIER, NIC_RCV_ERRORS, NIC_SEND_ERRORS)),
@@ -205,6 +216,7 @@ ALIASES: dict[str, str] = {
     "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
     "DCGM_FI_PROF_TENSOR_UTIL_RATIO": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
     "DCGM_FI_PROF_DRAM_UTIL_RATIO": "DCGM_FI_PROF_DRAM_ACTIVE",
+    "DCGM_FI_PROF_SM_UTIL_RATIO": "DCGM_FI_PROF_SM_ACTIVE",
     "DCGM_FI_DEV_GPU_TEMP_MARGIN_CELSIUS": TEMP_MARGIN,
     "DCGM_FI_DEV_SRAM_EXCEEDED": THRESHOLD_SRM,
     "DCGM_FI_DEV_PAGE_RETIRED_SBE_TOTAL": RETIRED_SBE,
@@ -216,6 +228,7 @@ ALIASES: dict[str, str] = {
     "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL": NVLINK_RECOVERY,
     "DCGM_FI_DEV_NVLINK_EFFECTIVE_BER_RATIO": NVLINK_BER,
     "DCGM_FI_DEV_SXID_FATAL_ERROR": SWITCH_FATAL,
+    "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL": NVLINK_TOTAL,
 }
 
 _PCI = re.compile(r"^(?:PCI:)?(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.[0-9a-f])?$", re.IGNORECASE)

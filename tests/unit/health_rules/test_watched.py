@@ -297,7 +297,8 @@ def test_every_metric_in_the_frame_is_read_by_a_rule_or_a_page() -> None:
         "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_DRAM_ACTIVE",
         "node_infiniband_port_data_received_bytes_total", "node_infiniband_port_data_transmitted_bytes_total",
         names.PROCESS_START, "node_load1", "node_procs_blocked", "node_memory_MemAvailable_bytes",
-        "node_memory_MemTotal_bytes",
+        "node_memory_MemTotal_bytes", "DCGM_FI_PROF_SM_ACTIVE", *names.NVLINK_BYTES, *names.PCIE_BYTES,
+        names.NVLINK_TOTAL, names.IB_WAIT, names.IB_OUT_OF_ORDER, names.IB_NOTICES, names.IO_PRESSURE,
     }  # fmt: skip
     read = {metric for rule in DEFAULTS.values() for metric in rule.reads}
     assert set(names.METRICS) - read - pages == set()
