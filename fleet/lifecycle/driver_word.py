@@ -16,10 +16,13 @@ from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.health.models import Incident, Signal
 from fleet.health.rules.xid import ASKED_LATER
+from fleet.lifecycle import shelf
+from fleet.lifecycle.cases import case_of
+from fleet.lifecycle.intents import DISRUPTING
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Intent, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked
-from fleet.lifecycle.playbooks import DRAIN, HOLD, REBOOT, WAIT_REPAIR, plan_for
+from fleet.lifecycle.playbooks import DRAIN, HOLD, REMEDIES, WAIT_REPAIR, plan_for
 from fleet.policy import services as claims
 from fleet.policy.rules import IN_FLIGHT
 from fleet.tickets import services as tickets
@@ -32,7 +35,7 @@ FATAL = frozenset(f"xid-{code}" for code in ASKED_LATER)
 def awaited(workflow: Workflow, now: datetime) -> Blocked | None:
     """A wait before the remediation of a fresh Xid whose 154 has not come."""
     incident = workflow.incident
-    if workflow.verb not in (REBOOT, WAIT_REPAIR) or workflow.attempt > 1 or incident is None:
+    if workflow.verb not in (*REMEDIES, WAIT_REPAIR) or workflow.attempt > 1 or incident is None:
         return None
     left = (incident.detected_at + PATIENCE - now).total_seconds()
     if incident.cause not in FATAL or left <= 0:
@@ -61,13 +64,14 @@ def exchange(
         .order_by("pk")
     )
     repeated = recurring([w.incident for w in rows if w.incident is not None], now)
+    book = shelf.book()
     changed: list[Workflow] = []
     entries: list[audit.Entry] = []
     for workflow in rows:
-        incident, pool = workflow.incident, workflow.node.pool
+        incident = workflow.incident
         if incident is None or not _unbegun(workflow) or (workflow.node_id, incident.cause) in repeated:
             continue
-        chosen = plan_for(incident.action_class, pool.kind if pool else "bare_metal")
+        chosen = plan_for(case_of(incident, workflow.node), book)
         if chosen.playbook in ("", workflow.playbook):
             continue
         detail = {"from": workflow.playbook, "to": chosen.playbook, "action_class": incident.action_class}
@@ -75,10 +79,11 @@ def exchange(
             audit.Entry(by, "workflow.exchange", f"workflow:{workflow.pk}", node=workflow.node.name, detail=detail)
         )
         workflow.playbook, workflow.plan = chosen.playbook, chosen.as_json()
+        workflow.attempts = chosen.attempts
         workflow.version += 1  # whoever works on the old plan writes nothing any more
         workflow.wake_at = now if workflow.wake_at is not None else None
         changed.append(workflow)
-    Workflow.objects.bulk_update(changed, ["playbook", "plan", "version", "wake_at"])
+    Workflow.objects.bulk_update(changed, ["playbook", "plan", "attempts", "version", "wake_at"])
     for workflow in changed:
         Step.objects.filter(workflow=workflow, index=workflow.step, ended_at=None).update(verb=workflow.verb)
         claims.release(workflow.pk, now, [IN_FLIGHT])
@@ -90,9 +95,9 @@ def _unbegun(workflow: Workflow) -> bool:
     """Nothing of its remediation has begun: neither a reset was intended nor a ticket opened."""
     if workflow.verb in (HOLD, DRAIN):
         return True
-    if workflow.verb not in (REBOOT, WAIT_REPAIR) or workflow.attempt > 1 or workflow.state == WorkflowState.REPAIR:
+    if workflow.verb not in (*REMEDIES, WAIT_REPAIR) or workflow.attempt > 1 or workflow.state == WorkflowState.REPAIR:
         return False
-    return not Intent.objects.filter(workflow=workflow, verb="reset").exists()
+    return not Intent.objects.filter(workflow=workflow, verb__in=DISRUPTING).exists()
 
 
 def ask_people(incident_ids: Iterable[int], cluster_id: int, now: datetime) -> list[audit.Entry]:

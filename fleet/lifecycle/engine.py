@@ -15,7 +15,7 @@ from django.db.models import F
 
 from fleet.bus.outbox import send
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import driver_word, grants, persist
+from fleet.lifecycle import deadlines, driver_word, grants, persist
 from fleet.lifecycle.context import Context, PortsOf, Timing
 from fleet.lifecycle.fence import LEASE, Stale
 from fleet.lifecycle.machine import WorkflowState
@@ -87,6 +87,7 @@ def _guarded(
 ) -> Outcome:
     """What comes before a step may run: mode, claim, lease of the cluster; then the step, with its errors."""
     early = driver_word.awaited(workflow, clock.now()) or _may_run(workflow.cluster, workflow)
+    early = early or deadlines.check(workflow, step, clock.now())
     if early is not None:
         return early
     try:

@@ -19,6 +19,9 @@ from fleet.lifecycle.models import Intent, Step, Workflow
 BMC_CALL_SECONDS = 6.0
 """The whole session with a BMC, reading identity included."""
 
+DISRUPTING = ("reset", "reset_gpu", "reprovision", "power")
+"""The verbs of intents after which a node is not what it was; each is observed before another may follow."""
+
 DONE, REFUSED, UNKNOWN, EXPIRED = "done", "refused", "unknown", "expired"
 
 

@@ -70,6 +70,7 @@ NODE_EDGES: dict[tuple[NodeState, NodeState], str] = {
     (S.HELD, S.DRAINING): "The take-out was granted; evictions begin.",
     (S.DRAINING, S.DRAINED): "The last pod is gone.",
     (S.DRAINED, S.REMEDIATING): "The disruptive verb was granted.",
+    (S.DRAINED, S.VALIDATING): "Nothing was to be mended, or a person did; it is tested before it returns.",
     (S.HELD, S.REMEDIATING): "Nothing ran on it and the disruptive verb was granted.",
     (S.REMEDIATING, S.VALIDATING): "The verb's effect was proved.",
     (S.REMEDIATING, S.DRAINED): "The verb had no effect; the next try waits for its grant.",

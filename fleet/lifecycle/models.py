@@ -38,6 +38,7 @@ class Workflow(models.Model):
     state = models.CharField(max_length=12, default=WorkflowState.PLANNED, db_index=True)
     step = models.IntegerField(default=0)  # index in plan
     attempt = models.IntegerField(default=1)  # of the remediation as a whole
+    attempts = models.IntegerField(default=2)  # as many as the playbook allows before people are asked
     version = models.BigIntegerField(default=0)
     wake_at = models.DateTimeField(null=True)
     blocked_code = models.CharField(max_length=32, default="", blank=True)
@@ -88,6 +89,27 @@ class Step(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workflow", "index", "attempt"], name="step_once")]
+
+
+class Remedy(models.Model):
+    """What one try of a disruptive verb came to: the measure of repair effectiveness."""
+
+    HELD, FAILED, BOUNCED = "held", "failed", "bounced"
+
+    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="remedies")
+    attempt = models.IntegerField()
+    node_id = models.BigIntegerField()
+    cluster_id = models.BigIntegerField(db_index=True)
+    verb = models.CharField(max_length=16)
+    cause = models.CharField(max_length=100)
+    sku = models.CharField(max_length=100, default="", blank=True)
+    driver = models.CharField(max_length=64, default="", blank=True)
+    result = models.CharField(max_length=8)
+    ended_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workflow", "attempt"], name="remedy_once")]
+        indexes = [models.Index(fields=["cause", "ended_at"]), models.Index(fields=["node_id", "ended_at"])]
 
 
 class Intent(models.Model):

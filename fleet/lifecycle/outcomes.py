@@ -11,9 +11,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The step is over; the next one follows at once."""
+    """The step is over; the next one follows at once, or the one whose verb is `goto` if it lies ahead."""
 
     text: str
+    goto: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The try failed. The engine makes another attempt from the remediation, or opens a ticket when none is left."""
+    """The try failed. The playbook says what follows: the step again, the next rung, a ticket, or a person's word."""
 
     code: str
     text: str

@@ -16,12 +16,12 @@ from fleet.audit import services as audit
 from fleet.health import services as health
 from fleet.health.models import Incident, Signal
 from fleet.inventory.models import Cluster
-from fleet.lifecycle import grants
+from fleet.lifecycle import effectiveness, grants, ladder
 from fleet.lifecycle.fence import LEASE, Change, write
 from fleet.lifecycle.machine import NODE_EDGES, NodeState, WorkflowState
-from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
+from fleet.lifecycle.models import Intent, NodeLifecycle, Remedy, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Done, Ended, Failed, Outcome, Repair, Wait
-from fleet.lifecycle.playbooks import MAX_ATTEMPTS, REBOOT, WAIT_REPAIR, retry_index
+from fleet.lifecycle.playbooks import CLAIMS, NEXT, REMEDIES, REPAIR, WAIT_REPAIR, PlannedStep, remedy_index
 from fleet.policy import services as claims
 from fleet.policy.rules import IN_FLIGHT
 from fleet.ports.clock import Clock
@@ -58,7 +58,9 @@ def outcome(workflow: Workflow, step: Step, came: Outcome, clock: Clock) -> int 
 
 def frees_room(workflow: Workflow, came: Outcome) -> bool:
     """Did this outcome release a claim, so that the next in line can be woken?"""
-    return isinstance(came, Ended | Failed | Repair) or (isinstance(came, Done) and workflow.verb == REBOOT)
+    return isinstance(came, Ended | Failed | Repair) or (
+        isinstance(came, Done) and CLAIMS.get(workflow.verb) == IN_FLIGHT
+    )
 
 
 def _close_step(step: Step, state: str, text: str, now: datetime) -> None:
@@ -74,12 +76,17 @@ def _entry(workflow: Workflow, action: str, **detail: Any) -> audit.Entry:
 
 def _done(workflow: Workflow, step: Step, came: Done, now: datetime) -> int:
     _close_step(step, "done", came.text, now)
-    if workflow.verb == REBOOT:
+    if CLAIMS.get(workflow.verb) == IN_FLIGHT:
         claims.release(workflow.pk, now, [IN_FLIGHT])
     version = workflow.version + 1
-    changes = {**NOT_BLOCKED, "step": workflow.step + 1, "version": version, "wake_at": now + LEASE}
+    changes = {**NOT_BLOCKED, "step": _following(workflow, came.goto), "version": version, "wake_at": now + LEASE}
     write(workflow, Change(changes, entries=[_entry(workflow, "step.done", text=came.text)]), now)
     return version
+
+
+def _following(workflow: Workflow, goto: str) -> int:
+    later = range(workflow.step + 1, len(workflow.plan))
+    return next((index for index in later if workflow.plan[index]["verb"] == goto), workflow.step + 1)
 
 
 def _wait(workflow: Workflow, step: Step, came: Wait, now: datetime) -> int | None:
@@ -111,22 +118,52 @@ def _blocked(workflow: Workflow, step: Step, came: Blocked, now: datetime) -> No
 
 
 def _failed(workflow: Workflow, step: Step, came: Failed, now: datetime) -> int | None:
-    again = retry_index([item["verb"] for item in workflow.plan])
-    if again is None or workflow.attempt >= MAX_ATTEMPTS:
-        text = f"{came.text} Attempt {workflow.attempt} of {MAX_ATTEMPTS}; attempts have run out."
-        _repair(workflow, step, Repair(came.code, text), now)
-        return None
+    """The step once more, the next rung, a ticket, or a person's word: as the plan says."""
+    planned = PlannedStep.of(workflow.plan[workflow.step])
+    tries = int(step.memo.get("tries", 1))
+    if tries <= planned.retries:
+        return _once_more(workflow, step, came, planned.backoff * 2 ** (tries - 1), now)
+    effectiveness.record(workflow, Remedy.FAILED, now)
+    again = remedy_index(workflow.plan)
+    begun = again is not None and workflow.step >= again  # a drain that failed never leads to a reset
+    if planned.on_failure == NEXT and again is not None and begun and workflow.attempt < workflow.attempts:
+        return _next_rung(workflow, step, came, again, now)
+    if planned.on_failure in (NEXT, REPAIR):
+        why = f" Attempt {workflow.attempt} of {workflow.attempts}; attempts have run out." if begun else ""
+        _repair(workflow, step, Repair(came.code, came.text + why), now)
+    else:
+        _blocked(
+            workflow, step, Blocked("stopped_here", f"{came.text} A person decides: retry, skip or abort.", 300), now
+        )
+    return None
+
+
+def _once_more(workflow: Workflow, step: Step, came: Failed, delay: float, now: datetime) -> None:
+    """The same step with an empty memory but for the count, after its back-off."""
+    text = f"{came.text} Tried again at {now + timedelta(seconds=delay):%H:%M:%S} UTC."
+    tries = int(step.memo.get("tries", 1)) + 1
+    Step.objects.filter(pk=step.pk).update(memo={"tries": tries}, text=text[:500], deadline=None)
+    entry = _entry(workflow, "step.retry", code=came.code, text=came.text, tries=tries)
+    write(workflow, Change({**NOT_BLOCKED, "wake_at": now + timedelta(seconds=delay)}, entries=[entry]), now)
+
+
+def _next_rung(workflow: Workflow, step: Step, came: Failed, again: int, now: datetime) -> int:
     _close_step(step, "failed", came.text, now)
     claims.release(workflow.pk, now, [IN_FLIGHT])
     version = workflow.version + 1
+    entry = _entry(workflow, "step.failed", code=came.code, text=came.text)
+    remedy = workflow.plan[again]
+    if remedy.get("ladder"):
+        effects = effectiveness.effects_of([workflow], now)[effectiveness.key_of(workflow)]
+        remedy["verb"] = ladder.next_rung(remedy["ladder"], remedy["verb"], effects)
     changes = {
         **NOT_BLOCKED,
+        "plan": workflow.plan,
         "step": again,
         "attempt": workflow.attempt + 1,
         "version": version,
         "wake_at": now + LEASE,
     }
-    entry = _entry(workflow, "step.failed", code=came.code, text=came.text)
     write(workflow, Change(changes, NodeState.DRAINED, came.text, entries=[entry]), now)
     return version
 
@@ -137,6 +174,8 @@ def _repair(workflow: Workflow, step: Step, came: Repair, now: datetime) -> None
     else:
         _close_step(step, "failed", came.text, now)
     claims.release(workflow.pk, now, [IN_FLIGHT])
+    if workflow.verb in REMEDIES:
+        effectiveness.record(workflow, Remedy.FAILED, now)
     title = workflow.incident.title if workflow.incident else came.text
     part = came.part or (workflow.incident.device if workflow.incident else "")
     ticket, entries = tickets.open_ticket(
@@ -198,6 +237,7 @@ def _ended(workflow: Workflow, step: Step, came: Ended, now: datetime) -> None:
     write(workflow, Change(changes, entries=[_entry(workflow, f"workflow.{came.state}", text=came.text)]), now)
     if came.state != WorkflowState.SUCCEEDED:
         return
+    effectiveness.record(workflow, Remedy.HELD, now)
     Cluster.objects.filter(pk=workflow.cluster_id, half_open=True).update(half_open=False)
     settled = [
         incident.pk

@@ -3,7 +3,7 @@
 Decides, for open incidents, which nodes get a workflow and in which state it begins: `planned` in observe mode (what
 would be done), `waiting` in recommend mode, asking for its first claim in automate mode. Refuses a second open workflow
 on a node, a node outside the managed set, a node that a person took back since, and to repeat for ever what did not
-last: a cause that was remediated three times within a day goes to people.
+last: a cause that was mended three times within a day is a recurring case, which has a playbook of its own.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from fleet.bus.outbox import Notice, publish
 from fleet.health import selectors as health
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Mode, Node
-from fleet.lifecycle import driver_word, grants
+from fleet.lifecycle import driver_word, effectiveness, grants, ladder, shelf
+from fleet.lifecycle.cases import case_of
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Workflow
-from fleet.lifecycle.playbooks import PLAYBOOKS, Plan, plan_for
+from fleet.lifecycle.playbooks import Plan, plan_for, remedy_index
 from fleet.ports.clock import Clock
 
 RECURRING, RECURRING_WINDOW = 3, timedelta(hours=24)
@@ -103,6 +104,7 @@ def _fresh(cluster: Cluster, incidents: Sequence[Incident], now: datetime) -> li
         ).values_list("node_id", flat=True)
     )
     rows: dict[int, Workflow] = {}
+    book = shelf.book()
     for incident in incidents:
         node = incident.node
         if node is None:
@@ -110,13 +112,22 @@ def _fresh(cluster: Cluster, incidents: Sequence[Incident], now: datetime) -> li
         mode = effective_mode(cluster.mode, node.pool.mode if node.pool else None)
         if node.pk in rows or (mode == Mode.OBSERVE and node.pk in planned):
             continue
-        chosen = plan_for(incident.action_class, node.pool.kind if node.pool else "bare_metal")
-        if not chosen.playbook:
-            continue
-        if (node.pk, incident.cause) in repeated:
-            chosen = Plan("repair", PLAYBOOKS["repair"])
-        rows[node.pk] = _row(incident, node, chosen, mode, now)
+        chosen = plan_for(case_of(incident, node, recurring=(node.pk, incident.cause) in repeated), book)
+        if chosen.playbook:
+            rows[node.pk] = _row(incident, node, chosen, mode, now)
+    effectiveness.bounce([(w.node_id, w.incident.cause) for w in rows.values() if w.incident], now)
+    _begin_by_effect(list(rows.values()), now)
     return list(rows.values())
+
+
+def _begin_by_effect(rows: Sequence[Workflow], now: datetime) -> None:
+    """Begin on the gentlest rung that has not proved to be in vain for such faults."""
+    effects = effectiveness.effects_of([w for w in rows if remedy_index(w.plan) is not None], now)
+    for workflow in rows:
+        index = remedy_index(workflow.plan)
+        rungs = workflow.plan[index].get("ladder") if index is not None else None
+        if index is not None and rungs:
+            workflow.plan[index]["verb"] = ladder.first_rung(rungs, effects[effectiveness.key_of(workflow)])
 
 
 def _row(incident: Incident, node: Node, chosen: Plan, mode: Mode, now: datetime) -> Workflow:
@@ -128,6 +139,7 @@ def _row(incident: Incident, node: Node, chosen: Plan, mode: Mode, now: datetime
         incident=incident,
         playbook=chosen.playbook,
         plan=chosen.as_json(),
+        attempts=chosen.attempts,
         state=FIRST_STATE[mode],
         node_uid=node.uid,
         created_at=now,

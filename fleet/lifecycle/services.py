@@ -16,12 +16,12 @@ from django.db.models import F
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import grants, planner
+from fleet.lifecycle import grants, intents, planner
 from fleet.lifecycle.fence import Change, Stale, write
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
 from fleet.lifecycle.persist import NOT_BLOCKED
-from fleet.lifecycle.playbooks import DRAIN, REBOOT, RELEASE, SOAK, VALIDATE
+from fleet.lifecycle.playbooks import DISRUPTIVE, DRAIN, RELEASE, SOAK, VALIDATE
 from fleet.lifecycle.rows import ensure_rows, retire_nodes, settle_released
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.tickets import services as tickets
@@ -75,6 +75,8 @@ def retry_now(workflow_id: int, actor: str, now: datetime) -> None:
         changes: dict[str, Any] = {}
     else:
         changes = {"wake_at": now}
+    open_step = Step.objects.filter(workflow=workflow, index=workflow.step, attempt=workflow.attempt, ended_at=None)
+    open_step.update(deadline=None)  # a person gives it its time anew
     _apply(workflow, changes, _entry(workflow, actor, "workflow.retry", verb=workflow.verb), now, actor)
 
 
@@ -137,9 +139,9 @@ def abort(workflow_id: int, actor: str, reason: str, now: datetime) -> None:
 
 def _reset_under_way(workflow: Workflow) -> bool:
     return (
-        workflow.verb == REBOOT
+        workflow.verb in DISRUPTIVE
         and workflow.state in (WorkflowState.RUNNING, WorkflowState.BLOCKED)
-        and Intent.objects.filter(workflow=workflow, step__attempt=workflow.attempt, verb="reset")
+        and Intent.objects.filter(workflow=workflow, step__attempt=workflow.attempt, verb__in=intents.DISRUPTING)
         .exclude(outcome__in=["expired", "refused"])
         .exists()
     )

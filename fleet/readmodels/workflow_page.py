@@ -18,7 +18,7 @@ from fleet.audit.models import AuditRow
 from fleet.audit.services import chain_of
 from fleet.lifecycle.machine import ENDED_WORKFLOW_STATES
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
-from fleet.lifecycle.playbooks import CLAIMS, MAX_ATTEMPTS, REBOOT
+from fleet.lifecycle.playbooks import CLAIMS, remedy_index
 from fleet.lifecycle.services import SKIPPABLE
 from fleet.readmodels import words
 from fleet.readmodels.packed import rebuilt, rows_of
@@ -94,7 +94,7 @@ class WorkflowPage:
 
     @property
     def max_attempts(self) -> int:
-        return MAX_ATTEMPTS if any(line.verb == REBOOT for line in self.steps) else 1
+        return self.workflow.attempts if remedy_index(self.workflow.plan) is not None else 1
 
     @property
     def next_at(self) -> datetime | None:

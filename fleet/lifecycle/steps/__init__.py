@@ -16,6 +16,7 @@ RUN: dict[str, Callable[[Context], Outcome]] = {
     playbooks.HOLD: hold.run,
     playbooks.DRAIN: drain.run,
     playbooks.REBOOT: reboot.run,
+    playbooks.POWER_CYCLE: reboot.run,
     playbooks.WAIT_REPAIR: repair.run,
     playbooks.VALIDATE: validate.run,
     playbooks.SOAK: soak.run,

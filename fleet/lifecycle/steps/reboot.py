@@ -1,4 +1,4 @@
-"""Reboot through the BMC, at most once per op_id, proved by the node itself.
+"""Reboot or power-cycle through the BMC, at most once per op_id, proved by the node itself.
 
 Decides when a reset is sent (nothing sent yet in this try, guards re-checked, identity matched), and when it counts as
 done: a changed, non-empty boot id, Ready, and a heartbeat younger than the one before. A BMC's 2xx proves nothing.
@@ -16,6 +16,7 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Intent
 from fleet.lifecycle.outcomes import Done, Outcome, Repair, Wait
+from fleet.lifecycle.playbooks import POWER_CYCLE
 from fleet.lifecycle.steps import bmc, taken_back
 from fleet.lifecycle.steps.guards import recheck
 from fleet.lifecycle.steps.identity import fresh_node
@@ -66,7 +67,7 @@ def _begin(ctx: Context, node: NodeSeen, tries: int) -> Outcome:
         "power": seen.state,
         "ready": node.ready,
     }
-    verb = _verb(seen, tries)
+    verb = _verb(seen, tries, ctx.workflow.verb == POWER_CYCLE)
     try:
         intent = intents.begin(
             ctx.workflow, ctx.step, VERB, f"{verb} {row.address}", ctx.now, bmc_id=row.pk, before=before
@@ -93,11 +94,11 @@ def _begin(ctx: Context, node: NodeSeen, tries: int) -> Outcome:
     return Wait(ctx.timing.poll, f"{verb} sent; waiting for the node to come back.")
 
 
-def _verb(seen: PowerSeen, tries: int) -> PowerVerb:
+def _verb(seen: PowerSeen, tries: int, harder: bool) -> PowerVerb:
     """The gentlest verb that the BMC advertises and that has not been in vain yet."""
-    ladder = [PowerVerb.FORCE_RESTART, PowerVerb.POWER_CYCLE]
     if seen.state == "off":
         return PowerVerb.ON
+    ladder = [PowerVerb.FORCE_RESTART, PowerVerb.POWER_CYCLE][harder:]
     fit = [verb for verb in ladder if not seen.resets or verb in seen.resets]
     return fit[min(tries, len(fit) - 1)] if fit else PowerVerb.FORCE_RESTART
 

@@ -41,11 +41,13 @@ def run(ctx: Context) -> Outcome:
 
 
 def _job(ctx: Context) -> Outcome:
-    name = f"muster-validate-{ctx.workflow.pk}-{ctx.step.attempt}"
+    tries = int(ctx.step.memo.get("tries", 1))
+    name = f"muster-validate-{ctx.workflow.pk}-{ctx.step.attempt}" + (f"-{tries}" if tries > 1 else "")
     namespace = ctx.ports.validation_namespace
-    intent = Intent.objects.filter(step=ctx.step, verb="validate").first()
+    target = f"{namespace}/{name}"
+    intent = Intent.objects.filter(step=ctx.step, verb="validate", target=target).first()
     if intent is None:
-        intent = intents.begin(ctx.workflow, ctx.step, "validate", f"{namespace}/{name}", ctx.now)
+        intent = intents.begin(ctx.workflow, ctx.step, "validate", target, ctx.now)
         ctx.ports.actor.create_job(_request(ctx, name, namespace))
         intents.resolve(intent, intents.DONE, "Created.", ctx.now)
         return Wait(ctx.timing.poll, "The validation Job was created.")

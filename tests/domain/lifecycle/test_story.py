@@ -287,7 +287,7 @@ def test_what_does_not_last_goes_to_people(build: Build) -> None:
         workflow = fault(world, NODE)
         assert world.run(120, lambda w=workflow: again(w).state == "succeeded")  # type: ignore[misc]
         world.change(NODE, boot_id=Node.objects.get(name=NODE).boot_id)
-    assert fault(world, NODE).playbook == "repair"
+    assert fault(world, NODE).playbook == "repair-recurring"
 
 
 def test_no_message_can_advance_what_another_has_taken(build: Build) -> None:

@@ -1,0 +1,24 @@
+"""An incident on a node as the case that playbooks match.
+
+Decides nothing: it gathers what a match may ask for.
+"""
+
+from __future__ import annotations
+
+from fleet.health.models import Incident
+from fleet.inventory.models import Node
+from fleet.lifecycle.playbooks import Case
+
+
+def case_of(incident: Incident, node: Node, *, recurring: bool = False) -> Case:
+    """A node without a pool counts as bare metal, as everywhere."""
+    pool = node.pool
+    return Case(
+        action=incident.action_class,
+        cause=incident.cause,
+        device=incident.device,
+        pool=pool.name if pool else "",
+        pool_kind=pool.kind if pool else "bare_metal",
+        sku=node.gpu_model,
+        recurring=recurring,
+    )
