@@ -138,13 +138,14 @@ def _failed(workflow: Workflow, step: Step, came: Failed, now: datetime) -> int 
     return None
 
 
-def _once_more(workflow: Workflow, step: Step, came: Failed, delay: float, now: datetime) -> None:
+def _once_more(workflow: Workflow, step: Step, came: Failed, delay: float, now: datetime) -> int | None:
     """The same step with an empty memory but for the count, after its back-off."""
     text = f"{came.text} Tried again at {now + timedelta(seconds=delay):%H:%M:%S} UTC."
     tries = int(step.memo.get("tries", 1)) + 1
     Step.objects.filter(pk=step.pk).update(memo={"tries": tries}, text=text[:500], deadline=None)
     entry = _entry(workflow, "step.retry", code=came.code, text=came.text, tries=tries)
     write(workflow, Change({**NOT_BLOCKED, "wake_at": now + timedelta(seconds=delay)}, entries=[entry]), now)
+    return None
 
 
 def _next_rung(workflow: Workflow, step: Step, came: Failed, again: int, now: datetime) -> int:
