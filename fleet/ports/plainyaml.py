@@ -1,0 +1,67 @@
+"""YAML that people and machines hand to us, read within bounds.
+
+Decides what a document may cost: a hundred bytes of aliases can stand for a billion values, so values are counted as if
+each alias were written out. Refuses a document that contains itself or a number that nothing could hold, and makes
+every failure of reading one kind of error: a number without digits or a month thirteen fails inside the library in ways
+that nobody expects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+MAX_VALUES, MAX_DEPTH = 2_000_000, 100
+_SURPRISES = (ValueError, IndexError, KeyError, AttributeError, TypeError, OverflowError, RecursionError)
+
+
+class _Loader(yaml.SafeLoader):
+    """Counts what it composes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = self._depth = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        alias, mark, before = self.check_event(yaml.AliasEvent), self.peek_event().start_mark, self._values
+        if self._depth >= MAX_DEPTH:
+            raise yaml.composer.ComposerError(None, None, f"more than {MAX_DEPTH} values inside each other", mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if alias and id(node) not in self._sizes:
+            raise yaml.composer.ComposerError(None, None, "a value that contains itself", mark)
+        self._values += self._sizes[id(node)] if alias else 1
+        if self._values > MAX_VALUES:
+            raise yaml.composer.ComposerError(None, None, f"more than {MAX_VALUES} values", mark)
+        self._sizes[id(node)] = self._values - before
+        return node
+
+
+def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
+    value: int = loader.construct_yaml_int(node)
+    if abs(value) >> 64:
+        raise yaml.constructor.ConstructorError(None, None, "a number of more than 64 bits", node.start_mark)
+    return value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _whole)
+
+
+def load(text: str) -> Any:
+    """The document's plain values. Raises yaml.YAMLError, and nothing else, for whatever is none."""
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    except _SURPRISES as error:
+        said = f"a value that cannot be read: {_short(error)}"
+        raise yaml.MarkedYAMLError(problem=said, problem_mark=loader.get_mark()) from error
+    finally:
+        loader.dispose()
+
+
+def _short(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}{f' ({lines[0][:120]})' if lines else ''}"
