@@ -19,9 +19,12 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from fleet.inventory.models import Bmc, Cluster
+from fleet.inventory.targets import BadTargets, FabricSource
+from fleet.inventory.targetsfile import TargetsFile
 from fleet.lifecycle.context import Ports, Timing
 from fleet.ports.cluster import ClusterActor, ClusterReader
 from fleet.ports.errors import PermanentError
+from fleet.ports.fabric import FabricReader
 from fleet.ports.history import History
 from fleet.ports.metrics import MetricsReader
 from fleet.ports.power import BmcTarget, PowerPort
@@ -56,6 +59,8 @@ def reader(cluster: Cluster) -> ClusterReader:
 
     It reads every node: which of them are managed is decided by `inventory.topology`, and the others count in caps.
     """
+    if cluster.targets_file and not (cluster.kubeconfig or cluster.in_cluster):
+        return _listed(cluster.targets_file)
     from fleet.adapters import kubernetes
 
     return kubernetes.reader(
@@ -63,6 +68,31 @@ def reader(cluster: Cluster) -> ClusterReader:
         cluster.context or None,
         allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
     )
+
+
+def has_nodes(cluster: Cluster) -> bool:
+    """Whether anything tells which nodes there are."""
+    return bool(cluster.kubeconfig or cluster.in_cluster or cluster.targets_file)
+
+
+def _listed(path: str) -> ClusterReader:
+    from fleet.adapters import listed
+
+    def view() -> listed.Listing:
+        file = TargetsFile(path)
+
+        def changed() -> list[listed.Entry] | None:
+            try:
+                found = file.changed()
+            except BadTargets as error:
+                raise PermanentError(str(error), code="bad_targets") from error
+            if found is None:
+                return None
+            return [listed.Entry(node.name, node.labels, node.addresses) for node in found.nodes.values()]
+
+        return changed
+
+    return listed.reader(view)
 
 
 def actor(cluster: Cluster) -> ClusterActor:
@@ -148,13 +178,29 @@ def _metrics_reader(url: str, credential: str, tenant: str, ca: str) -> MetricsR
     )
 
 
-def _authorization(reference: str) -> str:
+def fabric(source: FabricSource) -> FabricReader:
+    """Who reads a fabric's manager or exporter. Its credential is sent to the manager's own address only."""
+    from fleet.adapters import ufm
+
+    return ufm.reader(
+        ufm.Connection(
+            url=source.url,
+            authorization=lambda: _authorization(source.credential, "fabric"),
+            verify=source.ca != "insecure" and (source.ca or True),
+            telemetry=source.telemetry,
+            sharp=source.sharp,
+            timeout=settings.FABRIC_TIMEOUT,
+        )
+    )
+
+
+def _authorization(reference: str, whose: str = "metrics") -> str:
     """The header for a reference: `user:password` is basic, anything else a bearer token. Read anew each time."""
     if not reference:
         return ""
     secret = _secret(reference)
     if not secret or not secret.isprintable():
-        raise PermanentError(f"The metrics credential {reference} cannot be read.", code="metrics_credential")
+        raise PermanentError(f"The {whose} credential {reference} cannot be read.", code=f"{whose}_credential")
     if secret.startswith("Bearer "):
         return secret
     if ":" in secret:

@@ -38,12 +38,13 @@ class Registration:
     prometheus_match: str | None = None
     metrics_source: str | None = None
     grafana_url: str | None = None
+    targets_file: str | None = None
     selector: str | None = None
     label_keys: Mapping[str, str] | None = field(default=None)
 
     def fields(self) -> dict[str, Any]:
         given = {k: v for k, v in asdict(self).items() if v is not None and k != "name"}
-        for key in ("kubeconfig", "act_kubeconfig"):
+        for key in ("kubeconfig", "act_kubeconfig", "targets_file"):
             if given.get(key):
                 given[key] = str(Path(given[key]).expanduser().resolve())
         if unknown := set(given.get("label_keys", {})) - set(DEFAULT_KEYS):

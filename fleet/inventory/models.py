@@ -48,6 +48,7 @@ class Cluster(models.Model):
     prometheus_match = models.CharField(max_length=300, default="", blank=True)  # matchers, e.g. cluster="east"
     metrics_source = models.CharField(max_length=8, choices=MetricsSource.choices, default=MetricsSource.AUTO)
     grafana_url = models.CharField(max_length=1024, default="", blank=True)  # {node} {cluster} {from} {to}
+    targets_file = models.CharField(max_length=1024, default="", blank=True)  # nodes, exporters, fabric managers
     selector = models.CharField(max_length=512, default="", blank=True)  # label selector of the managed set
     label_keys = models.JSONField(default=dict, blank=True)  # {"rack": "topology.muster.dev/rack", ...}
     created_at = models.DateTimeField()

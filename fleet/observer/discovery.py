@@ -7,25 +7,27 @@ empty one is a list too. Refuses nothing: what is scraped here, queried elsewher
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fleet.inventory.topology import placement
 from fleet.observer.session import Session
-from fleet.observer.world import World
+from fleet.observer.world import Exporter, World
 
 
 @dataclass(slots=True)
 class Discovery:
     session: Session
     world: World
+    exporters: Callable[[], Mapping[tuple[str, str], Exporter]]
 
     def targets(self) -> list[dict[str, Any]]:
         """May be called from any thread."""
         keys = self.session.cluster.label_keys
         nodes, scopes = dict(self.world.nodes), dict[str, dict[str, str]]()
         listed: list[dict[str, Any]] = []
-        for (node, job), exporter in self.world.exporters().items():
+        for (node, job), exporter in self.exporters().items():
             seen = nodes.get(node)
             if node not in scopes and seen is not None:
                 places = {scope: text for scope, text in asdict(placement(seen.labels, keys)).items() if text}

@@ -22,6 +22,7 @@ from fleet.observer.push import Refusals
 from fleet.observer.querying import Announced, Querier, rule_reads
 from fleet.observer.scraping import Scraper
 from fleet.observer.session import Session
+from fleet.observer.targetlist import TargetList
 from fleet.observer.world import World
 from fleet.observer.writer import Writer
 from fleet.ports.clock import Clock
@@ -61,14 +62,16 @@ def _pass(session: Session) -> dict[str, Any]:
 
     intake = Intake(frame, resolve)
     queried = session.cluster.metrics_source == MetricsSource.QUERY
-    exporters = dict if queried else world.exporters
-    scraper = Scraper(session, intake, exporters, lambda: world.exporters_version, lambda: True)
     conditions, refusals = Conditions(list(session.cluster.conditions)), Refusals()
+    listed = TargetList(session, conditions, resolve)
+    announced = dict if queried else world.exporters
+    scraper = Scraper(session, intake, lambda: {**announced(), **listed.exporters()}, lambda: 0, lambda: True)
     cycle = Cycle(session, frame, judge, scraper, conditions)
     gleaner = Gleaner(frame, resolve, session.interval)
     querier = Querier(
-        session, gleaner, conditions, refusals, lambda: wiring.metrics(session.cluster), Announced(world), rule_reads()
-    )
+        session, gleaner, conditions, refusals, lambda: wiring.metrics(session.cluster),
+        Announced(world, lambda: bool(listed.exporters())), rule_reads(),
+    )  # fmt: skip
     writer = Writer(session, world, lambda: None, lambda nodes: None)
     session.connected_at = session.cluster.connected_at
     writer.load_names()
@@ -76,6 +79,7 @@ def _pass(session: Session) -> dict[str, Any]:
     cycle.book.load()
     _list(session, world)
     writer.turn()
+    listed.look()
     asyncio.run(scraper.once())
     if querier.wanted():
         asyncio.run(_ask(querier))

@@ -39,6 +39,7 @@ from fleet.observer.querying import Announced, Querier, rule_reads
 from fleet.observer.runfiles import publish, withdraw
 from fleet.observer.scraping import Scraper
 from fleet.observer.session import DATABASE_AWAY, Loop, Session, Stopping
+from fleet.observer.targetlist import LOOK_EVERY, TargetList
 from fleet.observer.world import Exporter, World
 from fleet.observer.writer import Writer
 from fleet.ports.clock import Clock
@@ -74,12 +75,9 @@ class Observer:
         self.refusals = Refusals()
         self.judge = Judge(session, self.frame)
         self.intake = Intake(self.frame, self.resolve)
+        self.listed = TargetList(session, self.conditions, self.resolve)
         self.scraper = Scraper(
-            session,
-            self.intake,
-            self._exporters,
-            lambda: 2 * self.world.exporters_version + self._queried(),
-            self.world.pods_synced.is_set,
+            session, self.intake, self._exporters, self._exporters_version, self.world.pods_synced.is_set
         )
         self.cycle = Cycle(session, self.frame, self.judge, self.scraper, self.conditions, self._hurry)
         self.cycle_loop = Loop(session, "cycle", self.cycle.turn, CYCLE_EVERY)
@@ -87,14 +85,15 @@ class Observer:
         self.writer.heard = ConditionWatch(session, self.judge).look
         self.lane = Lane(session, self.judge, self.cycle_loop.wake.set)
         self.pushes = PushIntake(self.frame, self.resolve, session.interval)
-        push = Push(session, self.lane, self.refusals, Discovery(session, self.world).targets)
+        push = Push(session, self.lane, self.refusals, Discovery(session, self.world, self._known).targets)
         open_doors(push, self.pushes)
         listener = listen(push_host, push_port)
         self.front = Front(session, push, self.scraper, listener, tls)
         gleaner = Gleaner(self.frame, self.resolve, session.interval)
         self.querier = Querier(
-            session, gleaner, self.conditions, self.refusals, self._metrics, Announced(self.world), rule_reads()
-        )
+            session, gleaner, self.conditions, self.refusals, self._metrics,
+            Announced(self.world, lambda: bool(self.listed.exporters())), rule_reads(),
+        )  # fmt: skip
         self.front.beside.append(self.querier.run)
         if self.front.port != push_port:
             text = f"The push port {push_port} is taken; pushes are received on {self.front.port}."
@@ -115,8 +114,16 @@ class Observer:
         return self.session.names.get(match.node_id) if match.node_id is not None else None
 
     def _exporters(self) -> Mapping[tuple[str, str], Exporter]:
-        """What to scrape: nothing where the metrics API is to be asked instead."""
-        return {} if self._queried() else self.world.exporters()
+        """What to scrape: where the metrics API is to be asked, only what is listed besides."""
+        return self.listed.exporters() if self._queried() else self._known()
+
+    def _known(self) -> Mapping[tuple[str, str], Exporter]:
+        """All exporters. What the list says of one goes before what its pod says."""
+        return {**self.world.exporters(), **self.listed.exporters()}
+
+    def _exporters_version(self) -> int:
+        """Another number after each change of what is to be scraped."""
+        return 2 * (self.world.exporters_version + self.listed.version) + self._queried()
 
     def _queried(self) -> bool:
         return self.session.cluster.metrics_source == MetricsSource.QUERY
@@ -125,6 +132,7 @@ class Observer:
         return wiring.metrics(self.session.cluster)
 
     def _aliases_changed(self) -> None:
+        self.listed.names_changed()
         self.front.call(self.querier.gleaner.aliases_changed)
         self.front.call(self.intake.aliases_changed)
         self.front.call(self.pushes.aliases_changed)
@@ -149,6 +157,7 @@ class Observer:
         self._add(Loop(session, "keeper", self._guarded(self.keeper.turn), 1.0))
         self._add(Loop(session, "grey", self._guarded(self.grey.turn), SAMPLE_EVERY))
         self._add(self.rights)
+        self._add(Loop(session, "targets", self.listed.look, LOOK_EVERY))
         self._add(self.pages)
         self._thread("ready", self._announce)
 

@@ -1,6 +1,6 @@
 """Rounds of questions to a cluster's metrics API, on the observer's event loop.
 
-Decides when the API is asked at all: by setting, or where no pod announces an exporter. The waiting and the decoding
+Decides when the API is asked at all: by setting, or where nothing announces an exporter. The waiting and the decoding
 happen in threads of the adapter; the frame is written here, one metric in a turn of the loop, so that a pushed kernel
 line never waits for more. Refuses to hide trouble: an API that fails or is incomplete is a stated problem of the
 cluster, and what it no longer shows grows stale.
@@ -41,13 +41,16 @@ def rule_reads() -> frozenset[str]:
 
 @dataclass(slots=True)
 class Announced:
-    """Whether any pod announces an exporter; None until all pods are known. Cheap to ask again."""
+    """Whether a pod or the list of targets announces an exporter; None until all pods are known. Cheap to ask again."""
 
     world: World
+    listed: Callable[[], bool] = lambda: False
     _version: int = -1
     _known: bool = False
 
     def __call__(self) -> bool | None:
+        if self.listed():
+            return True
         if not self.world.pods_synced.is_set():
             return None
         version = self.world.exporters_version

@@ -24,6 +24,7 @@ from fleet.ports.cluster import NodeSeen
 log = logging.getLogger(__name__)
 BATCH = 1000
 ALIASES_EVERY, CLUSTER_EVERY = 30.0, 5.0
+SOURCES = ("kubeconfig", "context", "in_cluster", "targets_file")
 
 
 @dataclass(slots=True)
@@ -118,7 +119,7 @@ class Writer:
         old, session.cluster = session.cluster, fresh
         if fresh.removed_at is not None:
             session.end("The cluster was removed.")
-        elif any(getattr(old, key) != getattr(fresh, key) for key in ("kubeconfig", "context", "in_cluster")):
-            session.end("The cluster's credential changed.")
+        elif any(getattr(old, key) != getattr(fresh, key) for key in SOURCES):
+            session.end("The cluster's credential or list changed.")
         elif (old.selector, old.label_keys) != (fresh.selector, fresh.label_keys):
             self.world.touch_all()

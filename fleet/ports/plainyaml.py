@@ -19,8 +19,9 @@ _SURPRISES = (ValueError, IndexError, KeyError, AttributeError, TypeError, Overf
 class _Loader(yaml.SafeLoader):
     """Counts what it composes."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, keys_once: bool = False) -> None:
         super().__init__(text)
+        self._keys_once = keys_once
         self._values = self._depth = 0
         self._sizes: dict[int, int] = {}
 
@@ -39,6 +40,14 @@ class _Loader(yaml.SafeLoader):
         self._sizes[id(node)] = self._values - before
         return node
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value if self._keys_once else ():
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is there twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
 
 def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
     value: int = loader.construct_yaml_int(node)
@@ -50,9 +59,12 @@ def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
 _Loader.add_constructor("tag:yaml.org,2002:int", _whole)
 
 
-def load(text: str) -> Any:
-    """The document's plain values. Raises yaml.YAMLError, and nothing else, for whatever is none."""
-    loader = _Loader(text)
+def load(text: str, *, keys_once: bool = False) -> Any:
+    """The document's plain values; with `keys_once` no mapping may have a key twice, of which YAML keeps the last.
+
+    Raises yaml.YAMLError, and nothing else, for whatever is none.
+    """
+    loader = _Loader(text, keys_once)
     try:
         return loader.get_single_data()
     except _SURPRISES as error:

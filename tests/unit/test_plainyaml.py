@@ -93,3 +93,10 @@ def test_any_text_is_values_or_that_error(parts: list[str]) -> None:
         plainyaml.load("".join(parts))
     except yaml.YAMLError as error:
         assert str(error)
+
+
+def test_a_key_that_is_there_twice_can_be_refused() -> None:
+    assert plainyaml.load("{a: 1, a: 2}") == {"a": 2}
+    with pytest.raises(yaml.YAMLError, match="'a' is there twice"):
+        plainyaml.load("x:\n- {a: 1, a: 2}\n", keys_once=True)
+    assert plainyaml.load("{a: {b: 1}, c: {b: 1}}", keys_once=True) == {"a": {"b": 1}, "c": {"b": 1}}

@@ -37,18 +37,22 @@ def a_world() -> World:
     return world
 
 
+def discovery(session: Session, world: World) -> Discovery:
+    return Discovery(session, world, world.exporters)
+
+
 def test_every_exporter_is_listed_with_its_scopes(session: Session) -> None:
-    (listed,) = Discovery(session, a_world()).targets()
+    (listed,) = discovery(session, a_world()).targets()
     assert listed["targets"] == ["10.1.0.1:9400"]
     labels = listed["labels"]
     assert (labels["node"], labels["job"], labels["cluster"]) == ("gpu-r01-01", "dcgm", "demo")
     assert (labels["__scheme__"], labels["__metrics_path__"]) == ("http", "/metrics")
     assert (labels["__meta_muster_rack"], labels["__meta_muster_leaf"]) == ("r01", "leaf-01")
-    assert Discovery(session, World()).targets() == []
+    assert discovery(session, World()).targets() == []
 
 
 def test_the_lists_are_whole_however_they_are_asked_for(session: Session) -> None:
-    assert orjson.loads(orjson.dumps(Discovery(session, a_world()).targets()))
+    assert orjson.loads(orjson.dumps(discovery(session, a_world()).targets()))
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from fleet.inventory import clusters, selectors
 from fleet.inventory.models import Cluster, MetricsSource, Mode, Node
+from fleet.inventory.targets import BadTargets
+from fleet.inventory.targetsfile import TargetsFile
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.errors import PortError
 
@@ -41,6 +43,9 @@ class Command(BaseCommand):
         add.add_argument("--in-cluster", action="store_true", default=None, help="use this pod's service account")
         add.add_argument("--slurm", dest="slurm_url", help="address of slurmrestd")
         _add_metrics(add)
+        add.add_argument(
+            "--targets", dest="targets_file", metavar="FILE", help="list of nodes, exporters and fabric managers (YAML)"
+        )
         add.add_argument("--selector", help="label selector of the nodes that may be touched; '*' is all of them")
         add.add_argument(
             "--label", action="append", metavar="SCOPE=KEY", help="label key of a scope, e.g. rack=example.com/rack"
@@ -62,6 +67,8 @@ class Command(BaseCommand):
         for key in ("kubeconfig", "act_kubeconfig"):
             if options[key]:
                 _readable(Path(options[key]).expanduser())
+        if options["targets_file"]:
+            _usable(options["targets_file"])
         wanted = [item.name for item in fields(clusters.Registration) if item.name != "label_keys"]
         try:
             pairs = dict(pair.split("=", 1) for pair in options["label"]) if options["label"] else None
@@ -86,7 +93,7 @@ class Command(BaseCommand):
         from fleet import wiring
 
         checks: list[Callable[[], list[str]]] = [lambda: wiring.metrics_missing(cluster)]
-        if cluster.kubeconfig or cluster.in_cluster:
+        if wiring.has_nodes(cluster):
             checks.append(lambda: wiring.reader(cluster).check())
         if cluster.act_kubeconfig or cluster.in_cluster:
             checks.append(lambda: wiring.actor(cluster).check())
@@ -95,8 +102,8 @@ class Command(BaseCommand):
                 missing += check()
             except PortError as error:
                 missing.append(str(error))
-        if not cluster.kubeconfig and not cluster.in_cluster:
-            missing.append("No kubeconfig: nothing is watched.")
+        if not wiring.has_nodes(cluster):
+            missing.append("No kubeconfig and no list of targets: nothing is watched.")
         return list(dict.fromkeys(missing))
 
     def _mode(self, options: dict[str, Any], now: datetime) -> None:
@@ -146,6 +153,14 @@ def _add_metrics(add: CommandParser) -> None:
     add.add_argument(
         "--grafana", dest="grafana_url", metavar="URL", help="dashboard; {node} {cluster} {from} {to} are filled in"
     )
+
+
+def _usable(path: str) -> None:
+    """A list with mistakes is refused whole, with all of them."""
+    try:
+        TargetsFile(str(Path(path).expanduser())).changed()
+    except BadTargets as error:
+        raise CommandError(f"The list of targets {path} cannot be used:\n{error}") from error
 
 
 def _readable(path: Path) -> None:
