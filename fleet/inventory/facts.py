@@ -17,9 +17,9 @@ from fleet.ports.cluster import HOLD_ANNOTATION, NodeSeen
 
 SOFT_EVERY = timedelta(seconds=10)
 HARD = (
-    "uid", "pool_id", "rack", "leaf", "rail", "nvlink_domain", "managed", "unschedulable", "hold_value", "foreign_hold",
-    "ready", "ready_reason", "ready_since", "boot_id", "boot_since", "kernel", "os_image", "kubelet", "gpu_model",
-    "gpu_expected", "gpu_capacity", "gpu_allocatable", "labels", "gone_at",
+    "uid", "pool_id", "rack", "leaf", "rail", "nvlink_domain", "tenant", "managed", "unschedulable", "hold_value",
+    "foreign_hold", "ready", "ready_reason", "ready_since", "boot_id", "boot_since", "kernel", "os_image", "kubelet",
+    "gpu_model", "gpu_expected", "gpu_capacity", "gpu_allocatable", "labels", "gone_at",
 )  # fmt: skip
 SOFT = ("heartbeat_at", "resource_version", "seen_at")
 NODE_ALIASES = frozenset({"name", "uid", "provider_id", "system_uuid", "ip", "hostname"})
@@ -45,6 +45,7 @@ def values_of(seen: NodeSeen, old: Node | None, how: Reading, now: datetime) -> 
         "leaf": place.leaf or (old.leaf if old else ""),
         "rail": place.rail or (old.rail if old else ""),
         "nvlink_domain": place.nvlink_domain or (old.nvlink_domain if old else ""),
+        "tenant": place.tenant or (old.tenant if old else ""),
         "managed": is_managed(seen.labels, how.selector),
         "unschedulable": seen.unschedulable,
         "hold_value": hold,

@@ -89,6 +89,7 @@ class Node(models.Model):
     leaf = models.CharField(max_length=100, default="", blank=True)
     rail = models.CharField(max_length=100, default="", blank=True)
     nvlink_domain = models.CharField(max_length=100, default="", blank=True)
+    tenant = models.CharField(max_length=100, default="", blank=True)  # whose capacity it is
     managed = models.BooleanField(default=False)
     unschedulable = models.BooleanField(default=False)
     hold_value = models.CharField(max_length=200, default="", blank=True)  # our annotation as seen in the cluster

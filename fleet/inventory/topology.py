@@ -1,8 +1,8 @@
 """Where a node belongs, read from its labels, and whether it is one that we may touch.
 
-Decides pool, rack, leaf, rail and NVLink domain from configurable label keys, and the managed set from an opt-in label
-selector (Kubernetes' grammar; `*` opts every node in, empty opts none in). Refuses control plane nodes, whatever the
-selector says. Pure: no database.
+Decides pool, rack, leaf, rail, NVLink domain and tenant from configurable label keys, and the managed set from an
+opt-in label selector (Kubernetes' grammar; `*` opts every node in, empty opts none in). Refuses control plane nodes,
+whatever the selector says. Pure: no database.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ DEFAULT_KEYS: dict[str, str] = {
     "leaf": "topology.muster.dev/leaf",
     "rail": "topology.muster.dev/rail",
     "nvlink_domain": "topology.muster.dev/nvlink-domain",
+    "tenant": "topology.muster.dev/tenant",
 }
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 EVERY_NODE = "*"
@@ -43,6 +44,7 @@ class Placement:
     leaf: str = ""
     rail: str = ""
     nvlink_domain: str = ""
+    tenant: str = ""
 
 
 def placement(labels: Labels, keys: Mapping[str, str]) -> Placement:

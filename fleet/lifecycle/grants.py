@@ -2,8 +2,9 @@
 
 Decides, in one transaction that holds the fleet's scope lock, who of those that ask may go on: first those that are
 furthest (a drained node serves nobody while it waits), then the oldest. Writes claims, wakes the granted, and gives
-everybody else the reason, the numbers and the time. Refuses everything while the kill switch is on or the mode is
-below `automate` (a workflow that a person approved may run in `recommend`).
+everybody else the reason, the numbers and the time. Refuses all new disruption while the kill switch is on, the
+breaker is open, a freeze lasts or the mode is below `automate` (a workflow that a person approved may run in
+`recommend`); what needs no claim (tests, soak, return) goes on.
 """
 
 from __future__ import annotations
@@ -17,19 +18,24 @@ from django.db.models import QuerySet
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish, send
 from fleet.inventory.models import Cluster, Mode
+from fleet.lifecycle import tripping
 from fleet.lifecycle.fence import LEASE
 from fleet.lifecycle.machine import OUT_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
-from fleet.lifecycle.playbooks import CLAIMS
+from fleet.lifecycle.playbooks import CLAIMS, HOLD
 from fleet.lifecycle.watched import unwatched
 from fleet.policy import selectors as policy
 from fleet.policy import services as claims
+from fleet.policy import windows
 from fleet.policy.models import Claim
 from fleet.policy.rules import ALLOWED, IN_FLIGHT, TAKE_OUT, CapRule, Decision, decide
 from fleet.ports.clock import Clock
 
 ASKING = "asking"  # blocked_code of a workflow that has not been answered yet
-GUARD_CODES = (ASKING, "cap_hold", "cap_take_out", "cap_in_flight", "stopped", "mode", "unmanaged", "unwatched")
+GUARD_CODES = (
+    ASKING, "cap_hold", "cap_take_out", "cap_in_flight", "rate", "floor", "stopped", "breaker", "freeze", "window",
+    "mode", "unmanaged", "unwatched",
+)  # fmt: skip
 REASK = timedelta(minutes=5)
 
 
@@ -42,7 +48,7 @@ def run(cluster_id: int, clock: Clock) -> int:
         now = clock.now()
         waiting = list(
             _asking(cluster_id)
-            .select_related("node__pool")
+            .select_related("node__pool", "incident")
             .order_by("-step", "created_at", "pk")
             .select_for_update(of=("self",))
         )
@@ -58,16 +64,20 @@ def _asking(cluster_id: int) -> QuerySet[Workflow]:
 
 def _answer(cluster: Cluster, waiting: Sequence[Workflow], now: datetime) -> list[Workflow]:
     closed = _closed(cluster, now)
+    halted = policy.halt(cluster.pk, now) or tripping.look(cluster, waiting, now)
+    times = policy.windows_of(cluster.pk)
     fleet = policy.read_fleet(now, OUT_STATES)
     caps = policy.caps_of(cluster.pk)
     if cluster.half_open:
         caps = [CapRule(TAKE_OUT, "cluster", 1, None), CapRule(IN_FLIGHT, "cluster", 1, None), *caps]
     granted, told = [], []
     for workflow in waiting:
-        decision = closed or _decide(workflow, fleet, caps, now)
+        decision = closed or _decide(workflow, fleet, caps, halted, times, now)
         if decision.allowed:
             if workflow.verb in CLAIMS:
                 fleet.tally.add(CLAIMS[workflow.verb], fleet.places[workflow.node_id])
+            if CLAIMS.get(workflow.verb) == IN_FLIGHT:
+                fleet.tally.begin(fleet.places[workflow.node_id], now)
             granted.append(workflow)
         elif (workflow.blocked_code, workflow.blocked_text) != (decision.code, decision.text) or _late(workflow, now):
             _tell(workflow, decision, now)
@@ -77,28 +87,42 @@ def _answer(cluster: Cluster, waiting: Sequence[Workflow], now: datetime) -> lis
 
 
 def _closed(cluster: Cluster, now: datetime) -> Decision | None:
-    """What keeps the whole cluster from any new disruption."""
-    switch = policy.stopped()
-    if switch is not None:
-        return Decision("stopped", f"All new disruption was stopped by {switch.by}: {switch.reason}", now + REASK)
+    """What keeps the whole cluster from any step at all."""
     if cluster.mode == Mode.OBSERVE or cluster.removed_at:
         return Decision("mode", "The mode is observe: nothing is written.", now + REASK)
     blind = unwatched(cluster.pk, now)
     return Decision("unwatched", blind, now + timedelta(seconds=15)) if blind else None
 
 
-def _decide(workflow: Workflow, fleet: policy.Fleet, caps: Sequence[CapRule], now: datetime) -> Decision:
-    """A step that needs no claim was kept only by the mode or the kill switch, which are open again."""
+def _decide(
+    workflow: Workflow,
+    fleet: policy.Fleet,
+    caps: Sequence[CapRule],
+    halted: Decision | None,
+    times: Sequence[windows.Window],
+    now: datetime,
+) -> Decision:
+    """A step that needs no claim was kept only by the mode, which is open again."""
     if workflow.node.pool and workflow.node.pool.mode == Mode.OBSERVE:
         return Decision(
             "mode", f"The pool {workflow.node.pool.name} is in mode observe: nothing is written.", now + REASK
         )
     if workflow.verb not in CLAIMS:
         return ALLOWED
+    if halted is not None:
+        return halted
     place = fleet.places.get(workflow.node_id)
     if place is None:
         return Decision("unmanaged", "The node is not in the managed set.", now + REASK)
+    if workflow.verb != HOLD:
+        timely = windows.decide(times, workflow.node.pool.name if workflow.node.pool else "", _urgent(workflow), now)
+        if not timely.allowed:
+            return timely
     return decide(CLAIMS[workflow.verb], place, caps, fleet.tally, now)
+
+
+def _urgent(workflow: Workflow) -> bool:
+    return workflow.incident is not None and workflow.incident.severity == "unhealthy"
 
 
 def _late(workflow: Workflow, now: datetime) -> bool:

@@ -16,7 +16,7 @@ from django.db.models import F
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import grants, intents, planner
+from fleet.lifecycle import grants, intents, planner, tripping
 from fleet.lifecycle.fence import Change, Stale, write
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
@@ -237,6 +237,16 @@ def _after_mode(cluster_id: int, clock: Clock, by: str) -> None:
 
 
 @transaction.atomic
+def reset_breaker(cluster: Cluster, by: str, reason: str, now: datetime, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Close an open breaker after a cool-down: current health is looked at anew, then one node goes first."""
+    if not reason.strip():
+        raise Refused("Resetting the breaker takes a reason.")
+    if not tripping.reset(cluster, by, reason, now):
+        raise Refused("The breaker of this cluster is not open.")
+    transaction.on_commit(lambda: _after_mode(cluster.pk, clock, by), robust=True)
+
+
+@transaction.atomic
 def drop_settled_plans(now: datetime) -> int:
     """Plans of observe and recommend mode whose incident is over are discarded."""
     return (
@@ -255,6 +265,7 @@ __all__ = [
     "ensure_rows",
     "person_uncordoned",
     "plan",
+    "reset_breaker",
     "retire_nodes",
     "retry_now",
     "set_mode",

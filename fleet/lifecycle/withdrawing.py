@@ -23,19 +23,10 @@ ACTOR = "muster:observer"
 
 def withdraw(incident_ids: Iterable[int], reason: str, now: datetime) -> list[int]:
     """The workflows that were taken back, in the caller's transaction."""
-    rows = (
-        Workflow.objects.select_for_update(of=("self",))
-        .select_related("node", "cluster", "incident")
-        .filter(incident_id__in=list(incident_ids), state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
-        .order_by("pk")
-    )
     taken = []
-    for workflow in rows:
-        untouched = workflow.state in (WorkflowState.PLANNED, WorkflowState.WAITING) or (
-            workflow.verb == HOLD and not workflow.hold_value
-        )
-        if untouched:
-            _cancel(workflow, reason, now)
+    for workflow in _open_of(incident_ids):
+        if _untouched(workflow):
+            _cancel(workflow, reason, now, ACTOR)
         elif workflow.verb in (HOLD, DRAIN):
             services.abort(workflow.pk, ACTOR, reason, now)
         else:
@@ -44,11 +35,34 @@ def withdraw(incident_ids: Iterable[int], reason: str, now: datetime) -> list[in
     return taken
 
 
-def _cancel(workflow: Workflow, reason: str, now: datetime) -> None:
+def withdraw_untouched(incident_ids: Iterable[int], reason: str, now: datetime, by: str) -> list[int]:
+    """Cancel those that have not touched their node yet; all others go on. In the caller's transaction."""
+    rows = _open_of(incident_ids)
+    taken = [workflow for workflow in rows if _untouched(workflow)]
+    for workflow in taken:
+        _cancel(workflow, reason, now, by)
+    return [workflow.pk for workflow in taken]
+
+
+def _open_of(incident_ids: Iterable[int]) -> list[Workflow]:
+    return list(
+        Workflow.objects.select_for_update(of=("self",))
+        .select_related("node", "cluster", "incident")
+        .filter(incident_id__in=list(incident_ids), state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
+        .order_by("pk")
+    )
+
+
+def _untouched(workflow: Workflow) -> bool:
+    unasked = workflow.state in (WorkflowState.PLANNED, WorkflowState.WAITING)
+    return unasked or (workflow.verb == HOLD and not workflow.hold_value)
+
+
+def _cancel(workflow: Workflow, reason: str, now: datetime, by: str) -> None:
     claims.release(workflow.pk, now)
     detail = {"verb": workflow.verb, "incident": workflow.incident_id, "reason": reason}
     entry = audit.Entry(
-        actor=ACTOR,
+        actor=by,
         action="workflow.withdraw",
         object=f"workflow:{workflow.pk}",
         node=workflow.node.name,
@@ -65,4 +79,4 @@ def _cancel(workflow: Workflow, reason: str, now: datetime) -> None:
         "blocked_until": None,
         "version": workflow.version + 1,
     }
-    write(workflow, Change(changes, entries=[entry]), now, ACTOR)
+    write(workflow, Change(changes, entries=[entry]), now, by)

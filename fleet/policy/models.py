@@ -1,4 +1,4 @@
-"""Persistence of caps, the scopes they count in, and the claims against them."""
+"""Persistence of caps and other limits, the scopes they count in, the claims against them, and the breaker."""
 
 from __future__ import annotations
 
@@ -12,17 +12,30 @@ class CapKind(models.TextChoices):
     IN_FLIGHT = "in_flight", "In flight"
 
 
+class LimitKind(models.TextChoices):
+    """What a `Cap` row limits: a level of one of the claims, a rate of disruptive verbs, or a floor of capacity."""
+
+    HOLD = "hold", "Held"
+    TAKE_OUT = "take_out", "Out of service"
+    IN_FLIGHT = "in_flight", "In flight"
+    RATE = "rate", "Disruptive verbs begun"
+    FLOOR = "floor", "Nodes in service at least"
+
+
 class Cap(models.Model):
     """At most min(absolute, percent of the scope's nodes), never below 1. Both None: no limit.
+
+    A `rate` counts disruptive verbs begun within `window` seconds; a `floor` is the larger of both, rounded up.
 
     `cluster_id` None is the default of every cluster; `scope` is the kind of scope it applies in, each one by itself.
     """
 
     cluster_id = models.BigIntegerField(null=True)
-    kind = models.CharField(max_length=12, choices=CapKind.choices)
-    scope = models.CharField(max_length=16)  # fleet, cluster, pool, rack, leaf, nvlink
+    kind = models.CharField(max_length=12, choices=LimitKind.choices)
+    scope = models.CharField(max_length=16)  # fleet, cluster, tenant, pool, rack, leaf, nvlink
     absolute = models.IntegerField(null=True)
     percent = models.FloatField(null=True)
+    window = models.FloatField(null=True)  # seconds, of a rate
 
     class Meta:
         constraints = [
@@ -68,3 +81,57 @@ class Switch(models.Model):
     since = models.DateTimeField(null=True)
     by = models.CharField(max_length=150, default="", blank=True)
     reason = models.CharField(max_length=300, default="", blank=True)
+
+
+class BreakerRule(models.Model):
+    """When the breaker trips. `cluster_id` None is the default of every cluster."""
+
+    cluster_id = models.BigIntegerField(null=True)
+    enabled = models.BooleanField(default=True)
+    percent = models.FloatField(default=25.0)  # of the managed nodes newly held
+    least = models.IntegerField(default=20)  # but never for fewer nodes than this
+    window = models.FloatField(default=600.0)  # seconds
+    failed = models.IntegerField(default=6)  # remedies that failed
+    failed_percent = models.FloatField(default=60.0)  # of all remedies that ended
+    failed_window = models.FloatField(default=3600.0)
+    cooldown = models.FloatField(default=300.0)  # seconds of quiet after a reset
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["cluster_id"], name="breaker_rule_once", nulls_distinct=False)]
+
+
+class Breaker(models.Model):
+    """One cluster's breaker. Kept in the database: a restart forgets nothing."""
+
+    CLOSED, OPEN, COOLING = "closed", "open", "cooling"
+
+    cluster_id = models.BigIntegerField(unique=True)
+    state = models.CharField(max_length=8, default=CLOSED)
+    since = models.DateTimeField()
+    until = models.DateTimeField(null=True)  # the end of the cool-down
+    by = models.CharField(max_length=150, default="", blank=True)
+    text = models.CharField(max_length=500, default="", blank=True)
+
+
+class Window(models.Model):
+    """A recurring time, in a zone of its own: a freeze forbids disruption in it, an opening allows it in it alone.
+
+    `cluster_id` None: every cluster; `pool` "": every pool. `days` are ISO weekdays as digits ("12345"); `start` is a
+    wall time; `begins` and `ends` bound the whole (both None: for ever).
+    """
+
+    FREEZE, OPENING = "freeze", "opening"
+
+    cluster_id = models.BigIntegerField(null=True)
+    pool = models.CharField(max_length=100, default="", blank=True)
+    kind = models.CharField(max_length=8)
+    name = models.CharField(max_length=100)
+    zone = models.CharField(max_length=64)
+    days = models.CharField(max_length=7, default="1234567")
+    start = models.TimeField()
+    minutes = models.IntegerField()
+    begins = models.DateTimeField(null=True)
+    ends = models.DateTimeField(null=True)
+    urgent_passes = models.BooleanField(default=False)  # may what is unhealthy be mended all the same?
+    created_by = models.CharField(max_length=150, default="", blank=True)
+    created_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""Reads caps, claims and the kill switch, and counts who is out.
+"""Reads limits, claims, windows and what halts a cluster, and counts who is out.
 
 Decides what counts as unavailable: out for any reason, people's cordons and unknown verdicts included. Writes nothing.
 """
@@ -10,17 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Avg, F
+from django.db.models import Avg, F, Max
 
 from fleet.health.models import Verdict
 from fleet.inventory.models import Node
-from fleet.policy.models import Cap, Claim, Switch
-from fleet.policy.rules import FLEET, IN_FLIGHT, SCOPES, TAKE_OUT, CapRule, Place, ScopeKey, Tally
+from fleet.policy import breaker, windows
+from fleet.policy.models import Breaker, BreakerRule, Cap, Claim, Switch, Window
+from fleet.policy.rules import FLEET, IN_FLIGHT, SCOPES, TAKE_OUT, CapRule, Decision, Place, ScopeKey, Tally
 
+STOPPED_ASKS = timedelta(minutes=5)
 USUAL = {"hold": timedelta(minutes=30), "take_out": timedelta(minutes=20), "in_flight": timedelta(minutes=10)}
 NODE_FIELDS = (
     "pk", "name", "cluster_id", "cluster__name", "pool__name", "rack", "leaf", "nvlink_domain", "pods",
-    "foreign_hold", "ready", "verdict_row__verdict",
+    "foreign_hold", "ready", "verdict_row__verdict", "tenant",
 )  # fmt: skip
 
 
@@ -48,7 +50,7 @@ def caps_of(cluster_id: int) -> list[CapRule]:
     found: dict[tuple[str, str], CapRule] = {}
     for cap in Cap.objects.filter(cluster_id__isnull=True) | Cap.objects.filter(cluster_id=cluster_id):
         if cap.cluster_id is not None or (cap.kind, cap.scope) not in found:
-            found[cap.kind, cap.scope] = CapRule(cap.kind, cap.scope, cap.absolute, cap.percent)
+            found[cap.kind, cap.scope] = CapRule(cap.kind, cap.scope, cap.absolute, cap.percent, cap.window)
     return sorted(found.values(), key=lambda cap: SCOPES.index(cap.scope) if cap.scope in SCOPES else 99, reverse=True)
 
 
@@ -57,9 +59,52 @@ def stopped() -> Switch | None:
     return Switch.objects.filter(stopped=True).first()
 
 
-def scopes_of(cluster: str, pool: str | None, rack: str, leaf: str, nvlink: str) -> tuple[ScopeKey, ...]:
+def halt(cluster_id: int, now: datetime) -> Decision | None:
+    """What stops all new disruption in the cluster: the kill switch, or its breaker. None when nothing does."""
+    switch = stopped()
+    if switch is not None:
+        text = f"All new disruption was stopped by {switch.by}: {switch.reason}"
+        return Decision("stopped", text, now + STOPPED_ASKS)
+    row = Breaker.objects.filter(cluster_id=cluster_id).exclude(state=Breaker.CLOSED).first()
+    if row is None or (row.state == Breaker.COOLING and row.until is not None and row.until <= now):
+        return None
+    if row.state == Breaker.COOLING:
+        return Decision("breaker", f"The breaker was reset by {row.by} and cools down: {row.text}", row.until)
+    return Decision("breaker", f"The breaker is open since {row.since:%H:%M} UTC: {row.text}", now + STOPPED_ASKS)
+
+
+def breaker_rule(cluster_id: int) -> breaker.TripRule:
+    """The cluster's own rule, else the default one."""
+    rows = BreakerRule.objects.filter(cluster_id=cluster_id) | BreakerRule.objects.filter(cluster_id__isnull=True)
+    row = rows.order_by(F("cluster_id").asc(nulls_last=True)).first()
+    names = breaker.TripRule.__dataclass_fields__
+    return breaker.TripRule(**{name: getattr(row, name) for name in names}) if row else breaker.TripRule()
+
+
+def held_lately(cluster_id: int, since: datetime) -> dict[int, int]:
+    """Workflows that were granted a hold since then, with their nodes, whether or not those are held still."""
+    rows = Claim.objects.filter(cluster_id=cluster_id, kind="hold", claimed_at__gt=since)
+    return dict(rows.values_list("workflow_id", "node_id"))
+
+
+def windows_of(cluster_id: int) -> list[windows.Window]:
+    """Freezes and openings that concern the cluster."""
+    rows = Window.objects.filter(cluster_id=cluster_id) | Window.objects.filter(cluster_id__isnull=True)
+    return [as_window(row) for row in rows]
+
+
+def as_window(row: Window) -> windows.Window:
+    days = frozenset(int(day) for day in row.days if day.isdigit())
+    return windows.Window(
+        row.kind, row.name, row.zone, days, row.start, row.minutes, row.pool, row.begins, row.ends, row.urgent_passes
+    )
+
+
+def scopes_of(
+    cluster: str, pool: str | None, rack: str, leaf: str, nvlink: str, tenant: str = ""
+) -> tuple[ScopeKey, ...]:
     """The scopes of a node. Keys carry the cluster's name: two clusters' racks of one name are two racks."""
-    inside = (("pool", pool or ""), ("rack", rack), ("leaf", leaf), ("nvlink", nvlink))
+    inside = (("tenant", tenant), ("pool", pool or ""), ("rack", rack), ("leaf", leaf), ("nvlink", nvlink))
     return (FLEET, ("cluster", cluster, cluster), *((scope, cluster, key) for scope, key in inside if key))
 
 
@@ -71,8 +116,8 @@ def read_fleet(now: datetime, out_states: Iterable[str]) -> Fleet:
     out: list[int] = []
     out_states = frozenset(out_states)
     rows = Node.objects.filter(managed=True, gone_at=None).values_list(*NODE_FIELDS, "lifecycle__state")
-    for pk, name, cluster_id, cluster, pool, rack, leaf, nvlink, pods, foreign, ready, verdict, state in rows:
-        place = Place(pk, name, scopes_of(cluster, pool, rack, leaf, nvlink), serves=pods > 0)
+    for pk, name, cluster_id, cluster, pool, rack, leaf, nvlink, pods, foreign, ready, verdict, tenant, state in rows:
+        place = Place(pk, name, scopes_of(cluster, pool, rack, leaf, nvlink, tenant), serves=pods > 0)
         places[pk], cluster_of[pk] = place, cluster_id
         sizes.update(place.scopes)
         unseen = verdict in (None, Verdict.UNKNOWN, Verdict.LOST)
@@ -82,6 +127,7 @@ def read_fleet(now: datetime, out_states: Iterable[str]) -> Fleet:
     for pk in out:
         tally.add(TAKE_OUT, places[pk])
     _count_claims(tally, places, now)
+    _count_begun(tally, places, now)
     return Fleet(places, cluster_of, tally)
 
 
@@ -99,6 +145,17 @@ def _count_claims(tally: Tally, places: dict[int, Place], now: datetime) -> None
             known = tally.clears_at.get((kind, key))
             if clears > now and (known is None or clears < known):
                 tally.clears_at[kind, key] = clears
+
+
+def _count_begun(tally: Tally, places: dict[int, Place], now: datetime) -> None:
+    """Disruptive verbs begun within the longest window of any rate; nothing is read while there is no rate."""
+    longest = Cap.objects.filter(kind="rate").aggregate(longest=Max("window"))["longest"]
+    if longest is None:
+        return
+    since = now - timedelta(seconds=longest)
+    for node_id, at in Claim.objects.filter(kind=IN_FLIGHT, claimed_at__gt=since).values_list("node_id", "claimed_at"):
+        if node_id in places:
+            tally.begin(places[node_id], at)
 
 
 def usual_durations() -> dict[str, timedelta]:
@@ -120,7 +177,7 @@ def cap_usage(fleet: Fleet, node_id: int, caps: Iterable[CapRule]) -> list[CapUs
     found = []
     for cap in caps:
         for key in place.scopes:
-            limit = cap.limit(fleet.tally.sizes.get(key, 0)) if key[0] == cap.scope else None
+            limit = cap.limit(fleet.tally.sizes.get(key, 0)) if key[0] == cap.scope and cap.kind in USUAL else None
             if limit is None:
                 continue
             names = tuple(sorted(fleet.tally.used(cap.kind, key).values()))

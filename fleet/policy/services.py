@@ -1,4 +1,4 @@
-"""Writes of claims, caps and the kill switch.
+"""Writes of claims, the kill switch and the breaker.
 
 Decides nothing: claims are written by whoever holds the fleet's scope lock after `rules.decide` said yes.
 """
@@ -6,13 +6,13 @@ Decides nothing: claims are written by whoever holds the fleet's scope lock afte
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
-from fleet.policy.models import Claim, ScopeLock, Switch
+from fleet.policy.models import Breaker, Claim, ScopeLock, Switch
 
 
 def lock_fleet() -> None:
@@ -41,3 +41,29 @@ def stop_all(*, stopped: bool, by: str, reason: str, now: datetime) -> None:
     publish(None, [Notice("policy", "switch")], now)
     action = "switch.stop" if stopped else "switch.resume"
     audit.record("site", [audit.Entry(actor=by, action=action, object="switch:1", detail={"reason": reason})], now)
+
+
+def trip(cluster_id: int, text: str, now: datetime, by: str = "muster:policy") -> bool:
+    """Open the cluster's breaker; False if it was open already. Call inside a transaction, as its end."""
+    row, made = Breaker.objects.select_for_update().get_or_create(
+        cluster_id=cluster_id, defaults={"state": Breaker.OPEN, "since": now, "by": by, "text": text[:500]}
+    )
+    if not made and row.state == Breaker.OPEN:
+        return False
+    Breaker.objects.filter(pk=row.pk).update(state=Breaker.OPEN, since=now, until=None, by=by, text=text[:500])
+    publish(cluster_id, [Notice("policy", "breaker")], now)
+    entry = audit.Entry(actor=by, action="breaker.open", object=f"breaker:{cluster_id}", detail={"reason": text})
+    audit.record(audit.chain_of(cluster_id), [entry], now)
+    return True
+
+
+def cool_down(cluster_id: int, by: str, reason: str, seconds: float, now: datetime) -> bool:
+    """Reset an open breaker: it stays shut to disruption until the cool-down is over. False if it is not open."""
+    until = now + timedelta(seconds=seconds)
+    rows = Breaker.objects.filter(cluster_id=cluster_id, state=Breaker.OPEN)
+    if not rows.update(state=Breaker.COOLING, since=now, until=until, by=by, text=reason[:500]):
+        return False
+    publish(cluster_id, [Notice("policy", "breaker")], now)
+    entry = audit.Entry(actor=by, action="breaker.reset", object=f"breaker:{cluster_id}", detail={"reason": reason})
+    audit.record(audit.chain_of(cluster_id), [entry], now)
+    return True

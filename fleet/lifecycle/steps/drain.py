@@ -34,9 +34,9 @@ def run(ctx: Context) -> Outcome:
     pods = [pod for pod in ctx.ports.reader.pods_on(node.name) if _to_leave(pod)]
     if not pods:
         return _drained(ctx, "No work is left.")
-    switch = policy.stopped()
-    if switch is not None:
-        return Blocked("stopped", f"All new disruption was stopped by {switch.by}: {switch.reason}", 300)
+    halted = policy.halt(ctx.workflow.cluster_id, ctx.now)
+    if halted is not None:
+        return Blocked(halted.code, halted.text, 300, halted.until)
     move(ctx, NodeState.DRAINING)
     standing = [pod for pod in pods if pod.deleting_since is None]
     if standing:

@@ -1,7 +1,7 @@
 """The last look before a disruptive act.
 
 Decides anew, on fresh reads, everything that was granted earlier: hold still ours, incident still open, claim still
-held, cap not lowered below what is in flight, kill switch off. Refuses on any doubt.
+held, cap not lowered below what is in flight, kill switch off, breaker closed, no freeze. Refuses on any doubt.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from fleet.lifecycle.outcomes import Blocked, Outcome
 from fleet.lifecycle.steps import give_back, taken_back
 from fleet.lifecycle.watched import unwatched
 from fleet.policy import selectors as policy
-from fleet.policy.rules import IN_FLIGHT, decide
+from fleet.policy import windows
+from fleet.policy.rules import IN_FLIGHT, Decision, decide
 from fleet.ports.cluster import NodeSeen
 
 
@@ -28,11 +29,9 @@ def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
     blind = unwatched(ctx.workflow.cluster_id, ctx.now)
     if blind:
         return Blocked("no_data", blind, 5)
-    switch = policy.stopped()
-    if switch is not None:
-        return Blocked(
-            "stopped", f"All new disruption was stopped by {switch.by}: {switch.reason}", REASK.total_seconds()
-        )
+    halted = policy.halt(ctx.workflow.cluster_id, ctx.now) or _untimely(ctx)
+    if halted is not None:
+        return Blocked(halted.code, halted.text, REASK.total_seconds(), halted.until)
     if not policy.in_flight_claim(ctx.workflow.pk):
         return Blocked("asking", "Asks for its share of the in-flight cap.", 1)
     fleet = policy.read_fleet(ctx.now, OUT_STATES)
@@ -43,3 +42,11 @@ def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
     if not decision.allowed:
         return Blocked(decision.code, decision.text, 30, decision.until)
     return None
+
+
+def _untimely(ctx: Context) -> Decision | None:
+    """A freeze or a closed window that began since the claim was granted."""
+    pool = ctx.workflow.node.pool
+    urgent = ctx.incident is not None and ctx.incident.severity == "unhealthy"
+    decision = windows.decide(policy.windows_of(ctx.workflow.cluster_id), pool.name if pool else "", urgent, ctx.now)
+    return None if decision.allowed else decision

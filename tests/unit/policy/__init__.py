@@ -1,0 +1,1 @@
+"""The guards, which are pure."""
