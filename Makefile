@@ -4,9 +4,10 @@ PYTHON ?= python3
 PY := .venv/bin/python
 BASE := .venv/.installed
 DEV := .venv/.installed-dev
+FUZZ := .venv/.installed-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-all soak check bench lock clean
+.PHONY: help demo run test test-all soak fuzz check bench lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -26,6 +27,9 @@ test-all: $(DEV) ## every group that can run here, slow ones too
 soak: $(DEV) ## fifty kill -9 of any process while nodes heal; KILLS=N for another number
 	@$(PY) -m tests.labs.kills --kills $${KILLS:-50}
 
+fuzz: $(FUZZ) ## hostile input against every parser; SECONDS=N for each, PARSER=one of them
+	@$(PY) -m tests.fuzz $(or $(PARSER),all) --seconds $(or $(SECONDS),60)
+
 check: $(DEV) ## style, types, import contracts, architecture, templates, migrations
 	@PY=$(PY) sh deploy/check.sh
 
@@ -35,6 +39,7 @@ bench: $(BASE) ## all benchmarks
 lock: ## compile requirements*.txt, with hashes, from requirements*.in
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url requirements.in -o requirements.txt
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url requirements-dev.in -o requirements-dev.txt
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url requirements-fuzz.in -o requirements-fuzz.txt
 
 clean: ## remove the virtual environment and caches; var (the data) stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -50,3 +55,7 @@ $(BASE): requirements.txt | $(PY)
 $(DEV): requirements.txt requirements-dev.txt | $(PY)
 	@sh deploy/venv.sh install requirements.txt requirements-dev.txt
 	@touch $(BASE) $@
+
+$(FUZZ): requirements-fuzz.txt | $(DEV)
+	@sh deploy/venv.sh install requirements-fuzz.txt
+	@touch $@

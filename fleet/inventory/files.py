@@ -1,7 +1,8 @@
 """Inventory files as lines: CSV or YAML.
 
-Decides what can be read of a file; each bad line is a counted sentence with its number and costs only itself. Refuses a
-file with unknown columns as a whole, because a misspelt column would silently import nothing.
+Decides what can be read of a file; each bad line is a counted sentence with its number and costs only itself, a cell
+that no column could hold included. Refuses a file with unknown columns as a whole, because a misspelt column would
+silently import nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +17,18 @@ from typing import Any
 
 import yaml
 
+from fleet.inventory.models import Alias, Bmc, Node
 from fleet.inventory.topology import DEFAULT_KEYS
+from fleet.ports import plainyaml
 
 PLACES = tuple(scope for scope in DEFAULT_KEYS if scope != "pool")
 COLUMNS = ("node", "bmc_address", "bmc_kind", "bmc_uuid", "serial", "credential_ref", "ca", "slurm", *PLACES)
 BMC_KINDS = ("host", "dpu")
 MAX_BYTES = 64 * 1024 * 1024
+_HELD = {"node": (Node, "name"), "bmc_address": (Bmc, "address"), "bmc_uuid": (Bmc, "pinned_uuid"),
+         "serial": (Bmc, "pinned_serial"), "credential_ref": (Bmc, "credential_ref"), "ca": (Bmc, "ca"),
+         "slurm": (Alias, "value"), **{place: (Node, place) for place in PLACES}}  # fmt: skip
+LONGEST = {column: int(model._meta.get_field(field).max_length or 0) for column, (model, field) in _HELD.items()}
 
 
 class UnreadableFile(ValueError):
@@ -80,17 +87,39 @@ def _csv_lines(raw: bytes, report: Report) -> Iterable[Line]:
             kept.append((number, piece.decode()))
         except UnicodeDecodeError:
             report.refuse(number, "bad_encoding", "is not UTF-8.")
-    rows = [(n, next(csv.reader(io.StringIO(text)), [])) for n, text in kept if text.strip() and text[0] != "#"]
+    rows = [(n, _cells(n, text, report)) for n, text in kept if text.strip() and text[0] != "#"]
     if not rows:
         raise UnreadableFile("The file has no header line.")
     (_, header), *body = rows
     names = [name.strip().lower() for name in header]
     _check_columns(names)
     for number, cells in body:
-        if len(cells) != len(names):
+        if cells and len(cells) != len(names):
             report.refuse(number, "bad_line", f"has {len(cells)} cells, the header has {len(names)}.")
-            continue
-        yield Line(number, {name: cell.strip() for name, cell in zip(names, cells, strict=True)})
+        elif cells:
+            yield from _line(number, zip(names, cells, strict=True), report)
+
+
+def _cells(number: int, text: str, report: Report) -> list[str]:
+    try:
+        return next(csv.reader(io.StringIO(text)), [])
+    except csv.Error as error:
+        report.refuse(number, "bad_line", f"cannot be read: {error}.")
+        return []
+
+
+def _line(number: int, values: Iterable[tuple[str, object]], report: Report) -> Iterable[Line]:
+    """A line of the values, unless one of them could not be kept as it is."""
+    kept = {name: "" if value is None else str(value).strip() for name, value in values}
+    for name, text in kept.items():
+        longest = LONGEST.get(name, 0)
+        if not text.isprintable():
+            report.refuse(number, "bad_cell", f"has signs in {name!r} that cannot be printed.")
+            return
+        if longest and len(text) > longest:
+            report.refuse(number, "bad_cell", f"has {len(text)} signs in {name!r}; there may be {longest}.")
+            return
+    yield Line(number, kept)
 
 
 def _check_columns(names: list[str]) -> None:
@@ -105,7 +134,7 @@ def _check_columns(names: list[str]) -> None:
 def _yaml_lines(raw: bytes, report: Report) -> Iterable[Line]:
     """A list of mappings, or one under `nodes`; a node may have a list `bmcs`, each of them a line's worth."""
     try:
-        document = yaml.safe_load(raw.decode())
+        document = plainyaml.load(raw.decode())
     except UnicodeDecodeError as error:
         raise UnreadableFile("The file is not UTF-8.") from error
     except yaml.YAMLError as error:
@@ -125,4 +154,4 @@ def _yaml_lines(raw: bytes, report: Report) -> Iterable[Line]:
             if unknown or any(isinstance(value, dict | list) for value in merged.values()):
                 report.refuse(number, "bad_column", f"has an unknown or nested key: {', '.join(unknown) or 'a list'}.")
                 continue
-            yield Line(number, {key: "" if value is None else str(value).strip() for key, value in merged.items()})
+            yield from _line(number, merged.items(), report)

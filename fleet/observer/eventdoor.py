@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fleet.access.models import Token
 from fleet.inventory.aliases import sentence
 from fleet.observer.answers import Answer, Answered, Headers
-from fleet.observer.push import Push
+from fleet.observer.push import Push, aside, demand_json
 from fleet.telemetry.healthevents import EventBatch, HealthEvent, read_alerts, read_events
 from fleet.telemetry.services import Refusal
 
@@ -25,15 +25,17 @@ class EventDoor:
     push: Push
 
     async def take(self, token: Token, headers: Headers, body: bytes) -> Answer:
+        demand_json(headers)
         said = {
             name.removeprefix(_CLOUD).decode("latin-1"): value.decode("utf-8", "replace")
             for name, value in headers.items()
             if name.startswith(_CLOUD)
         }
-        return await self._hear(token, read_events(body, said))
+        return await self._hear(token, await aside(read_events, body, said))
 
     async def take_alerts(self, token: Token, headers: Headers, body: bytes) -> Answer:
-        return await self._hear(token, read_alerts(body))
+        demand_json(headers)
+        return await self._hear(token, await aside(read_alerts, body))
 
     async def _hear(self, token: Token, batch: EventBatch) -> Answer:
         for reason, count in batch.rejected.items():
@@ -49,8 +51,8 @@ class EventDoor:
                 known.append((node, event))
         if refused["wrong_node"] and not known:
             raise Answered(403, f"This token may speak only for {token.node or 'events whose names agree'}.")
-        if known and not await self.push.lane.take(known):
-            raise Answered(503, "The events could not be stored now; send them again.")
+        if known:
+            await self.push.store(token, known)
         self.push.counts["events"] += len(known)
         return Answer(200, {"accepted": len(known), "rejected": dict(batch.rejected + refused)})
 

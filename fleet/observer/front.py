@@ -23,6 +23,7 @@ from fleet.observer.push import Push
 from fleet.observer.runfiles import publish
 from fleet.observer.scraping import Scraper
 from fleet.observer.session import Session
+from fleet.observer.wire import BoundedProtocol
 
 log = logging.getLogger(__name__)
 PORTS_TRIED = 100
@@ -111,7 +112,7 @@ class Front:
         config = uvicorn.Config(
             self._push,
             lifespan="off",
-            http="httptools",
+            http=BoundedProtocol,
             ws="none",
             access_log=False,
             log_config=None,

@@ -2,7 +2,8 @@
 
 Decides that whatever arrived while one commit ran goes into the next one together, so a burst of a thousand requests is
 a few transactions. A request is answered only after its lines are committed. Refuses to wait long for a database that
-is away: the shipper is told to come again, and the edges found meanwhile stay queued for whoever commits next.
+is away: the shipper is told to come again, and the edges found meanwhile stay queued for whoever commits next. What
+cannot be judged is refused alone: it takes nobody else's lines with it, and its sender is told not to come again.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ log = logging.getLogger(__name__)
 MAX_LINES = 20_000
 
 
+class NotJudged(Exception):
+    """These lines failed for a reason of their own; they would fail again."""
+
+
 @dataclass(slots=True)
 class _Parcel:
     lines: Sequence[tuple[str, Heard]]
-    done: Callable[[bool], None]
+    done: Callable[[bool | None], None]  # stored, not stored now, or (None) never to be stored
 
 
 @dataclass(slots=True)
@@ -46,15 +51,18 @@ class Lane:
         return thread
 
     async def take(self, lines: Sequence[tuple[str, Heard]]) -> bool:
-        """True once the lines are judged and committed; False when the database did not take them."""
+        """True once the lines are judged and committed; False when the database did not take them. Raises NotJudged."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bool] = loop.create_future()
+        answer: asyncio.Future[bool | None] = loop.create_future()
 
-        def done(stored: bool) -> None:
+        def done(stored: bool | None) -> None:
             loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(stored))
 
         self._parcels.put(_Parcel(lines, done))
-        return await answer
+        stored = await answer
+        if stored is None:
+            raise NotJudged
+        return stored
 
     def _run(self) -> None:
         try:
@@ -62,6 +70,10 @@ class Lane:
                 parcels = self._collect()
                 if parcels:
                     stored = self._process(parcels)
+                    if stored is None and len(parcels) > 1:  # one of them is bad: find out which
+                        for parcel in parcels:
+                            parcel.done(self._process([parcel]))
+                        continue
                     for parcel in parcels:
                         parcel.done(stored)
         finally:
@@ -82,7 +94,7 @@ class Lane:
             lines += len(parcels[-1].lines)
         return parcels
 
-    def _process(self, parcels: Sequence[_Parcel]) -> bool:
+    def _process(self, parcels: Sequence[_Parcel]) -> bool | None:
         try:
             self.judge.hear([line for parcel in parcels for line in parcel.lines])
             while self.session.once(self.judge.commit_at_once):
@@ -95,6 +107,6 @@ class Lane:
             return False
         except Exception:
             log.exception("kernel lines could not be judged")
-            return False
+            return None
         self.counts["lines"] += sum(len(parcel.lines) for parcel in parcels)
         return True

@@ -2,8 +2,9 @@
 
 Decides by bearer token (bound to the cluster and perhaps to one node) and by the alias table whose line each is. A line
 of no node, of two, or of another node than the token's is counted and refused. 2xx means committed. What is behind
-each path is a door of its own; here is what all share: method, token, body. Refuses bodies that are too large, and more
-of them at once than memory allows, each with a sentence.
+each path is a door of its own; here is what all share: method, token, body. Refuses bodies that are too large, packed
+in another way than the door takes, or do not end in time, and more of them at once than memory allows, each with a
+sentence. What no second try can mend is answered 4xx, because senders repeat what got a 5xx for ever.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from asgiref.sync import sync_to_async
@@ -24,20 +25,30 @@ from fleet.access.models import Token
 from fleet.access.selectors import token_for
 from fleet.inventory.aliases import sentence
 from fleet.observer.answers import Answer, Answered, Door, Headers
-from fleet.observer.lane import Lane
+from fleet.observer.judge import Heard
+from fleet.observer.lane import Lane, NotJudged
 from fleet.observer.session import DATABASE_AWAY, Session
 from fleet.telemetry import packing
 from fleet.telemetry.kernellog import Batch, KernelLine, read_batch
-from fleet.telemetry.services import Refusal
+from fleet.telemetry.services import MAX_SUBJECTS, OTHERS, Refusal
 
 log = logging.getLogger(__name__)
 MAX_BODY = 8 * 1024 * 1024
 TOKEN_SECONDS, NO_TOKEN_SECONDS = 10.0, 2.0
+# Of the encodings snappy is the doors' own affair: it names a block there, which packs the message and not the body.
+ENCODINGS = frozenset({b"", b"identity", b"gzip", b"x-gzip", b"snappy"})
+JSON_KINDS = frozenset({b"text/plain", b"application/x-www-form-urlencoded", b"application/octet-stream",
+                        b"application/jsonlines", b"application/jsonl", b"application/x-jsonlines"})  # fmt: skip
+Result = TypeVar("Result")
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
+BODY_SECONDS = 30.0
+"""How long a body may take to arrive: longer is a sender that holds room which others need."""
+BESIDE_BYTES = 64 * 1024
+"""Bodies larger than this are read beside the event loop, where nobody waits for them."""
 MAX_UNDER_WAY = 64 * 1024 * 1024
 """Bytes of bodies being read or taken at once; beyond that senders are asked to come again."""
 
@@ -49,6 +60,9 @@ class Refusals:
     pending: dict[Refusal, tuple[int, str]] = field(default_factory=dict)
 
     def add(self, refusal: Refusal, text: str, count: int = 1) -> None:
+        """Names that somebody invents by the thousand are counted together."""
+        if refusal not in self.pending and len(self.pending) >= MAX_SUBJECTS:
+            refusal = Refusal(refusal.source, refusal.reason, OTHERS)
         self.pending[refusal] = (self.pending.get(refusal, (0, ""))[0] + count, text)
 
     def take(self) -> dict[Refusal, tuple[int, str]]:
@@ -84,6 +98,8 @@ class Push:
         headers.append((b"content-type", b"application/json"))
         if answer.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
+        if answer.status in (408, 413):  # what else is coming of the body is not waited for
+            headers.append((b"connection", b"close"))
         if answer.status in (429, 503):
             headers.append((b"retry-after", b"1"))
         body = b"" if answer.status == 204 else orjson.dumps(answer.body)
@@ -111,17 +127,18 @@ class Push:
         """Read the body and hand it over, if there is room."""
         headers = {name.lower(): value for name, value in scope["headers"]}
         said = headers.get(b"content-length", b"")
-        size = min(int(said), MAX_BODY) if said.isdigit() else MAX_BODY // 8
+        size = _length(said) if said else MAX_BODY // 8
         if self._under_way and self._under_way + size > MAX_UNDER_WAY:
             raise Answered(429, "Too much is being sent at once; send it again.")
         self._under_way += size
         try:
-            return await door(token, headers, await _body(scope, receive))
+            return await door(token, headers, await _body(headers, receive))
         finally:
             self._under_way -= size
 
     async def _logs(self, token: Token, headers: Headers, body: bytes) -> Answer:
-        return await self.hear(token, read_batch(body))
+        demand_json(headers)
+        return await self.hear(token, await aside(read_batch, body))
 
     async def hear(self, token: Token, batch: Batch) -> Answer:
         """Kernel lines, whoever spelled them, to the lane."""
@@ -134,10 +151,21 @@ class Push:
         lines, refused = self._resolve(token, batch.lines)
         if refused["wrong_node"] and not lines:
             raise Answered(403, f"This token may speak only for {token.node}.")
-        if lines and not await self.lane.take(lines):
-            raise Answered(503, "The lines could not be stored now; send them again.")
+        if lines:
+            await self.store(token, lines)
         self.counts["lines"] += len(lines)
         return Answer(200, {"accepted": len(lines), "rejected": dict(batch.rejected + refused)})
+
+    async def store(self, token: Token, heard: Sequence[tuple[str, Heard]]) -> None:
+        """Committed when this returns; else the request ends: to come again, or never when it cannot be judged."""
+        try:
+            stored = await self.lane.take(heard)
+        except NotJudged as error:
+            text = f"What {token.name} pushed could not be judged."
+            self.refusals.add(Refusal("push", "not_judged", token.name), text, len(heard))
+            raise Answered(422, f"{text} The reason is in the observer's log.") from error
+        if not stored:
+            raise Answered(503, "It could not be stored now; send it again.")
 
     def _resolve(self, token: Token, claimed: list[KernelLine]) -> tuple[list[tuple[str, KernelLine]], Counter[str]]:
         """Whose line each is; what is nobody's is counted."""
@@ -195,12 +223,49 @@ class Push:
             connection.close()
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The whole body, unpacked; bounded before and after."""
-    headers = dict(scope["headers"])
-    length = headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length) > MAX_BODY:
+def demand_json(headers: Headers) -> None:
+    """Ends the request when it names a type that is no JSON. Many senders name none, or that of a form."""
+    kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+    if kind and kind not in JSON_KINDS and not kind.endswith((b"+json", b"json")):
+        named = kind[:80].decode("latin-1")
+        raise Answered(415, f"What is taken here is JSON; set the sender's format to it (it says {named}).")
+
+
+async def aside(read: Callable[..., Result], body: bytes, *more: Any) -> Result:
+    """`read(body, *more)`, which touches nothing else; of a large body in a thread."""
+    return await asyncio.to_thread(read, body, *more) if len(body) > BESIDE_BYTES else read(body, *more)
+
+
+def _length(said: bytes) -> int:
+    """What a Content-Length asks for, at most one more than is taken."""
+    if not said.isdigit():
+        raise Answered(400, "The Content-Length is no number.")
+    return int(said) if len(said) < 12 and int(said) <= MAX_BODY else MAX_BODY + 1
+
+
+async def _body(headers: Headers, receive: Receive) -> bytes:
+    """The whole body, unpacked; bounded before and after, and in time."""
+    if _length(headers.get(b"content-length", b"0")) > MAX_BODY:
         raise Answered(413, f"A body may have {MAX_BODY} bytes.")
+    packed = headers.get(b"content-encoding", b"").strip().lower()
+    if packed not in ENCODINGS:
+        raise Answered(415, f"A body is packed with gzip or not at all, not with {packed[:40].decode('latin-1')}.")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await _received(receive)
+    except TimeoutError as error:
+        raise Answered(408, f"The body did not arrive within {BODY_SECONDS:g} s.") from error
+    if packed not in (b"gzip", b"x-gzip"):
+        return body
+    try:
+        return await aside(packing.gzip, body, MAX_BODY)
+    except packing.NotPacked as error:
+        raise Answered(400, str(error)) from error
+    except packing.TooLarge as error:
+        raise Answered(413, str(error)) from error
+
+
+async def _received(receive: Receive) -> bytes:
     body = bytearray()
     more = True
     while more:
@@ -211,11 +276,4 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
         more = message.get("more_body", False)
         if len(body) > MAX_BODY:
             raise Answered(413, f"A body may have {MAX_BODY} bytes.")
-    if headers.get(b"content-encoding", b"").lower() != b"gzip":
-        return bytes(body)
-    try:
-        return packing.gzip(bytes(body), MAX_BODY)
-    except packing.NotPacked as error:
-        raise Answered(400, str(error)) from error
-    except packing.TooLarge as error:
-        raise Answered(413, str(error)) from error
+    return bytes(body)

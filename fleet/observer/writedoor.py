@@ -24,6 +24,8 @@ from fleet.telemetry.remotewrite import NewSeries, PushCache, PushedSamples
 from fleet.telemetry.services import Refusal
 
 PART = 1000
+MAX_HELD = 128 * 1024 * 1024
+"""Bytes of unpacked requests that wait between their parts; a megabyte on the wire can be twenty here."""
 FIRST, SECOND = "prometheus.WriteRequest", "io.prometheus.write.v2.Request"
 _SAID = {
     "unknown_node": "names no node of this cluster",
@@ -43,12 +45,23 @@ class WriteDoor:
     session: Session
     intake: PushIntake
     refusals: Refusals
+    _held: int = 0
 
     async def take(self, token: Token, headers: Headers, body: bytes) -> Answer:
         version = _version(headers)
         if not self.session.names:
             raise Answered(503, "The nodes of the cluster are not known yet; send it again.")
-        size, read = _opened(body, version)
+        weight, size, read = _opened(body, version)
+        if self._held and self._held + weight > MAX_HELD:
+            raise Answered(429, "Too much is being sent at once; send it again.")
+        self._held += weight
+        try:
+            return await self._taken(token, size, read)
+        finally:
+            self._held -= weight
+
+    async def _taken(self, token: Token, size: int, read: ReadPart) -> Answer:
+        """A request part by part, and what is answered to it."""
         taken, rejects, counts = 0, Counter[str](), Counter[str]()
         for start in range(0, size, PART):
             mono, wall = self.session.clock.monotonic(), self.session.clock.now().timestamp()
@@ -89,16 +102,16 @@ def _version(headers: Headers) -> str:
     return proto
 
 
-def _opened(body: bytes, version: str) -> tuple[int, ReadPart]:
-    """How many series there are, and how to read some of them."""
+def _opened(body: bytes, version: str) -> tuple[int, int, ReadPart]:
+    """How many bytes and series there are, and how to read some of them."""
     try:
-        plain = packing.snappy(body)
+        plain = packing.snappy(body, remotewrite2.MAX_PLAIN if version == SECOND else packing.MAX_PLAIN)
         if version == SECOND:
             request = remotewrite2.Request(plain)
-            return len(request), request.read
+            return len(plain), len(request), request.read
         series = remotewrite.split(plain)
     except packing.TooLarge as error:
         raise Answered(413, str(error)) from error
     except (packing.NotPacked, BadMessage) as error:
         raise Answered(400, str(error)) from error
-    return len(series), lambda start, end, cache, new: remotewrite.read(series[start:end], cache, new)
+    return len(plain), len(series), lambda start, end, cache, new: remotewrite.read(series[start:end], cache, new)

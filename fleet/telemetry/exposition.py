@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_LINE = 16_384
+MAX_LINES = 1_000_000  # of one body: 32 MiB of line ends would become a gigabyte of lines
 
 
 class Labels(dict[str, str]):
@@ -251,7 +252,7 @@ def _one_by_one(
     values = np.zeros(len(tokens))
     keep = np.ones(len(tokens), dtype=bool)
     for at, token in enumerate(tokens):
-        parts = token.split()
+        parts = [part for part in token.rstrip(b"\r").split(b"\t") if part]
         if len(parts) == 2 and parts[1].isdigit() and len(parts[1]) < 20:  # a tab before the timestamp
             stamps[at] = int(parts[1])
             token = parts[0]
@@ -265,7 +266,12 @@ def _one_by_one(
 
 def parse(body: bytes, cache: SeriesCache, new: NewSeries, wanted: frozenset[bytes] | None = None) -> Parsed:
     """Read one scrape. `new` is asked once for each series text not met before; `wanted` names the metrics to keep."""
+    more = max(0, body.count(b"\n") - MAX_LINES) if len(body) > MAX_LINES else 0
+    if more:
+        body = b"\n".join(body.split(b"\n", MAX_LINES)[:MAX_LINES]) + b"\n"
     slow = _Body(body, cache, new, wanted)
+    if more:
+        slow.counts["too_many_lines"] += more
     rows: list[int] = []
     tokens: list[bytes] = []
     stamps: dict[int, int] = {}

@@ -25,9 +25,11 @@ from fleet.telemetry.frame import STALE_INTERVALS, Frame, Rows
 from fleet.telemetry.intake import MAX_SKEW_SECONDS
 from fleet.telemetry.promql import Question
 from fleet.telemetry.series import REJECTS, Ambiguous, Resolver
+from fleet.telemetry.services import MAX_SUBJECTS, OTHERS
 
 FIRST_CADENCE, MAX_CADENCE, MAX_LATENESS = 60.0, 120.0, 60.0
 AHEAD_SECONDS = 5.0
+LAST_TIME = 1e11  # seconds; what lies behind it is no time
 CACHE_SLACK = 10_000
 NO_BEAT = -100  # its exporter has no heartbeat yet, so its age would be unknown
 _GAUGE = np.array([not metric.counter for metric in names.METRICS.values()], dtype=bool)
@@ -88,7 +90,7 @@ class Gleaner:
             self._note(question.job, answer)
             places = self._placed(question, answer, "beat:" + question.job)
             for place, stamp in zip(places.tolist(), answer.values.tolist(), strict=True):
-                if place < 0 or not stamp > 0:
+                if place < 0 or not 0 < stamp < LAST_TIME:
                     continue
                 device = self.frame.devices[place]
                 beat = self._beats.setdefault(device.target, _Beat())
@@ -182,6 +184,8 @@ class Gleaner:
 
     def _refuse(self, reason: str, who: str, what: str, count: int) -> None:
         self.counts["rejected_" + reason] += count
+        if (reason, who) not in self.refused and len(self.refused) >= MAX_SUBJECTS:
+            who = OTHERS
         told = self.refused.get((reason, who), (0, ""))[0]
         self.refused[reason, who] = (told + count, f"The metrics API showed {what}.")
 

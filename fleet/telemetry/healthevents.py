@@ -8,6 +8,7 @@ carries no `muster_action`. Refuses nothing silently: what cannot be read is cou
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from typing import Any, Literal
 import orjson
 
 from fleet.telemetry.claims import claims
-from fleet.telemetry.kernellog import read_time
+from fleet.telemetry.kernellog import MAX_HOST, plain, read_time
 
 Origin = Literal["health-event", "alert", "node-condition"]
 MAX_EVENTS, MAX_PARTS, MAX_TEXT = 10_000, 64, 400
@@ -56,13 +57,21 @@ class HealthEvent:
     @property
     def cause(self) -> str:
         kind = {"health-event": "event", "alert": "alert", "node-condition": "condition"}[self.origin]
-        return f"{kind}-{_SLUG.sub('-', self.check.lower()).strip('-')[:80]}"
+        slug = _SLUG.sub("-", self.check.lower()).strip("-")[:80]
+        return f"{kind}-{slug or hashlib.sha256(self.check.encode()).hexdigest()[:12]}"  # a name may be all Hangul
 
 
 @dataclass(slots=True)
 class EventBatch:
     events: list[HealthEvent] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
+
+    def add(self, event: HealthEvent) -> None:
+        """One more event, while there is room."""
+        if len(self.events) < MAX_EVENTS:
+            self.events.append(event)
+        else:
+            self.rejected["too_many"] += 1
 
 
 def read_events(body: bytes, headers: dict[str, str]) -> EventBatch:
@@ -75,7 +84,7 @@ def read_events(body: bytes, headers: dict[str, str]) -> EventBatch:
         return batch
     if headers.get("type"):
         whole = {**headers, "data": whole}
-    for entry in whole[:MAX_EVENTS] if isinstance(whole, list) else [whole]:
+    for entry in whole if isinstance(whole, list) else [whole]:
         if not isinstance(entry, dict):
             batch.rejected["not_an_object"] += 1
         elif "specversion" in entry or "type" in entry:
@@ -96,19 +105,19 @@ def _cloud_event(entry: dict[str, Any], batch: EventBatch) -> None:
     if "states" in said:
         _gpud(said, batch)
         return
-    node, check = _word(said, "nodeName"), _word(said, "checkName")
+    node, check = _word(said, "nodeName", MAX_HOST), _word(said, "checkName")
     if not node or not check:
         batch.rejected["no_host" if check else "unknown_event"] += 1
         return
     at = _time(said.get("generatedTimestamp", entry.get("time")))
-    wants = said.get("processingStrategy") in _ACTING
-    asked = said.get("recommendedAction")
+    wants = _scalar(said.get("processingStrategy")) in _ACTING
+    asked = _scalar(said.get("recommendedAction"))
     codes = said.get("errorCode")
     event_id = _word(said, "id") or f"{_word(entry, 'source')}/{_word(entry, 'id')}"
     if at is None or event_id == "/":
         batch.rejected["bad_time" if at is None else "no_id"] += 1
         return
-    batch.events.append(
+    batch.add(
         HealthEvent(
             origin="health-event",
             id=event_id[:200],
@@ -118,8 +127,8 @@ def _cloud_event(entry: dict[str, Any], batch: EventBatch) -> None:
             at=at,
             publisher=_word(said, "agent") or _word(entry, "source"),
             fatal=said.get("isFatal") is True,
-            action=_ASKED.get(asked, MONITOR) if wants and isinstance(asked, str | int) else MONITOR,
-            code=str(codes[0])[:32] if isinstance(codes, list) and codes else "",
+            action=_ASKED.get(asked, MONITOR) if wants else MONITOR,
+            code=plain(str(_scalar(codes[0])))[:32] if isinstance(codes, list) and codes else "",
             text=_word(said, "message", MAX_TEXT),
             parts=tuple(_parts(said.get("entitiesImpacted"))),
         )
@@ -136,12 +145,12 @@ def _parts(entities: Any) -> Iterator[tuple[str, str]]:
 
 def _gpud(entry: dict[str, Any], batch: EventBatch) -> None:
     """gpud's states of a component: observed, because gpud suggests and does not ask."""
-    node = _word(entry, "node") or _word(entry, "machine_id") or _word(entry, "machineID")
+    node = next(filter(None, (_word(entry, key, MAX_HOST) for key in ("node", "machine_id", "machineID"))), "")
     states = entry.get("states") or entry.get("events")
     if not node or not isinstance(states, list):
         batch.rejected["no_host" if not node else "unknown_event"] += 1
         return
-    for state in states[:MAX_EVENTS]:
+    for state in states:
         component = _word(entry, "component") or (_word(state, "component") if isinstance(state, dict) else "")
         at = _time(state.get("time")) if isinstance(state, dict) else None
         if at is None or not component:
@@ -150,7 +159,7 @@ def _gpud(entry: dict[str, Any], batch: EventBatch) -> None:
         health = _word(state, "health") or {"Fatal": "Unhealthy", "Critical": "Unhealthy"}.get(_word(state, "type"), "")
         name = _word(state, "name")
         check = component if name in ("", component) else f"{component} {name}"
-        batch.events.append(
+        batch.add(
             HealthEvent(
                 origin="health-event", id=f"gpud/{node}/{check}/{at.isoformat()}/{health}", node_claims=(node,),
                 check=check, healthy=health == "Healthy", at=at, publisher="gpud", fatal=health == "Unhealthy",
@@ -168,10 +177,10 @@ def read_alerts(body: bytes) -> EventBatch:
         batch.rejected["cut_json"] += 1
         return batch
     alerts = whole.get("alerts") if isinstance(whole, dict) else None
-    if not isinstance(alerts, list) or str(whole.get("version", "4")) != "4":
+    if not isinstance(alerts, list) or str(_scalar(whole.get("version", "4"))) != "4":
         batch.rejected["unknown_event"] += 1
         return batch
-    for alert in alerts[:MAX_EVENTS]:
+    for alert in alerts:
         if isinstance(alert, dict):
             _alert(alert, batch)
         else:
@@ -182,7 +191,7 @@ def read_alerts(body: bytes) -> EventBatch:
 def _alert(alert: dict[str, Any], batch: EventBatch) -> None:
     labels, notes = _texts(alert.get("labels")), _texts(alert.get("annotations"))
     name, begun = labels.get("alertname", ""), _time(alert.get("startsAt"))
-    said = claims(labels)
+    said = [name[:MAX_HOST] for name in claims(labels)]
     if not name or begun is None or not said:
         batch.rejected["no_host" if name and begun else "bad_time" if name else "unknown_event"] += 1
         return
@@ -192,12 +201,12 @@ def _alert(alert: dict[str, Any], batch: EventBatch) -> None:
     key = next((key for key in ("UUID", "gpu_uuid", "device", "mountpoint", "gpu") if labels.get(key)), "")
     summary = notes.get("summary") or notes.get("description") or notes.get("message") or ""
     kind = {"UUID": "GPU_UUID", "gpu_uuid": "GPU_UUID", "gpu": "GPU"}.get(key, key)
-    batch.events.append(
+    batch.add(
         HealthEvent(
             origin="alert", id=f"{_word(alert, 'fingerprint') or name}/{begun.isoformat()}/{resolved}",
             node_claims=tuple(said), check=name[:200], healthy=resolved, at=at, publisher="Alertmanager",
             fatal=labels.get("severity") == "critical", action=action if action in ACTIONS else MONITOR,
-            text=summary[:MAX_TEXT], parts=((kind, labels[key]),) if key else (),
+            text=summary[:MAX_TEXT], parts=((kind, labels[key][:200]),) if key else (),
         )
     )  # fmt: skip
 
@@ -209,7 +218,12 @@ def _texts(given: Any) -> dict[str, str]:
 
 
 def _clean(text: str) -> str:
-    return text.replace("\0", "").strip()
+    return plain(text).strip()
+
+
+def _scalar(value: Any) -> str | int:
+    """A word or a number of an enumeration; empty for what is neither (true is not 1 here)."""
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def _word(of: dict[str, Any], key: str, limit: int = 200) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fleet.telemetry import blanks, names, series
 from fleet.telemetry.exposition import Labels, Parsed, parse
-from fleet.telemetry.frame import Frame, Rows
+from fleet.telemetry.frame import MAX_ROWS_PER_TARGET, Frame, Rows
 from fleet.telemetry.series import REJECTS, Resolver
 from fleet.telemetry.targets import Target
 
@@ -30,6 +30,7 @@ _SAID = {
     "bad_encoding": "labels that are not UTF-8",
     "bad_timestamp": "timestamps that are no time",
     "too_long": "lines longer than 16 KiB",
+    "too_many_lines": "more than a million lines in one answer",
     "duplicate": "the same series twice in one answer",
     "infinite": "infinite values",
     "absurd_value": "values that the metric cannot have",
@@ -123,6 +124,8 @@ class Intake:
         part = series.part_of(kind, labels)
         if isinstance(part, int):
             return _Noted(kind, part)
+        if target.rows >= MAX_ROWS_PER_TARGET and self.frame.device(target.node, part.key) is None:
+            return _Noted(kind, series.TOO_MANY)
         return _Noted(kind, self.frame.place(target, part), part.sub)
 
     def _reject(self, target: Target, reason: str, count: int) -> None:

@@ -1,13 +1,15 @@
 """Batches of log records, as Fluent Bit and Vector post them, to kernel lines.
 
 Decides where in a record the text, the claimed host and the time are, whichever of the usual field names a shipper
-uses, and in which unit an epoch is written. Refuses nothing silently: a record without text or host, or a batch cut
-in the middle, is counted by reason and the rest is kept. The claimed host is only a claim: the caller resolves it.
+uses, and in which unit an epoch is written. Refuses nothing silently: a record without text or host, a batch cut in
+the middle and what comes after the hundred-thousandth record are counted by reason, and the rest is kept. The claimed
+host is only a claim: the caller resolves it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +18,17 @@ from typing import Any
 
 import orjson
 
-MAX_TEXT = 8_192
+MAX_TEXT, MAX_HOST = 8_192, 253
+MAX_RECORDS = 100_000  # of one body; a real one of the largest size holds half as many
 _TEXT = ("log", "message", "MESSAGE", "msg")
 _HOST = ("host", "hostname", "_HOSTNAME", "node", "node_name", "nodename")
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000  # beyond them a clock error can no longer be added or taken away
 _TIME = ("date", "timestamp", "ts", "@timestamp", "time")
 _DECODER = json.JSONDecoder()
+_BETWEEN = "[], \t\r\x1e"  # what may stand between two records: an array's own signs, and the separator of RFC 7464
+_BOUNDARY = re.compile(r"\}[, \t\x1e]*(?=\{)")
+# How often a body may fail before less is tried: each failure may cost a look at all the rest of it.
+_MAX_FAILURES_ACROSS, _MAX_FAILURES_WITHIN = 16, 1_000
 # Above which an epoch number cannot be of the coarser unit: seconds, milliseconds, microseconds, nanoseconds.
 _UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 
@@ -53,6 +61,9 @@ def take_record(record: Any, batch: Batch) -> None:
     if not isinstance(record, dict):
         batch.rejected["not_an_object"] += 1
         return
+    if len(batch.lines) >= MAX_RECORDS:
+        batch.rejected["too_many"] += 1
+        return
     text = _text(record)
     host = _host(record)
     if not text:
@@ -60,7 +71,14 @@ def take_record(record: Any, batch: Batch) -> None:
     elif not host:
         batch.rejected["no_host"] += 1
     else:
-        batch.lines.append(KernelLine(host, _time(record, batch.rejected), text[:MAX_TEXT]))
+        batch.lines.append(KernelLine(host[:MAX_HOST], _time(record, batch.rejected), text[:MAX_TEXT]))
+
+
+def plain(text: str) -> str:
+    """A text that a database takes: without NUL, and with a mark where half of a character was."""
+    if text.isascii():
+        return text.replace("\0", "") if "\0" in text else text
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def _records(body: bytes, rejected: Counter[str]) -> Iterator[Any]:
@@ -76,29 +94,50 @@ def _records(body: bytes, rejected: Counter[str]) -> Iterator[Any]:
 
 
 def _piecewise(text: str, rejected: Counter[str]) -> Iterator[Any]:
-    """Several values, or an array that was cut: decode one object after another, skip to the next on trouble."""
-    at = 0
-    while True:
-        start = text.find("{", at)
-        if start < 0:
+    """Several values, or an array that was cut. Each thing that cannot be read is counted once, and what follows it is
+    read again: in the same line from the next place where one object ends and another begins, else in the next line.
+
+    An object is looked for in its line first, so that reading stays linear however much is broken; only where a line
+    ends in the middle of an object is it tried on the rest of the body.
+    """
+    at, across, again = 0, _MAX_FAILURES_ACROSS, _MAX_FAILURES_WITHIN
+    while at < len(text):
+        if rejected["cut_json"] > MAX_RECORDS:
+            rejected["too_many"] += 1
             return
-        try:
-            record, at = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
+        end = (text.find("\n", at) + 1) or len(text)
+        line, place, at = text[at:end], 0, end
+        while (start := line.find("{", place)) >= 0:
+            if line[place:start].strip(_BETWEEN):  # the rest of something, or a prefix that some shipper sets
+                rejected["cut_json"] += 1
+            try:
+                record, place = _DECODER.raw_decode(line, start)
+            except (ValueError, RecursionError) as error:
+                pos = getattr(error, "pos", start + 1)
+                if across and pos >= len(line.rstrip()):  # it may go on in the next line
+                    try:
+                        record, at = _DECODER.raw_decode(text, end - len(line) + start)
+                    except (ValueError, RecursionError):
+                        across -= 1
+                    else:
+                        line, place = "", 0
+                        yield record
+                        continue
+                rejected["cut_json"] += 1
+                again -= 1
+                found = _BOUNDARY.search(line, max(pos, start + 1)) if again > 0 else None
+                line, place = (line, found.end()) if found else ("", 0)
+            else:
+                yield record
+        if line[place:].strip(_BETWEEN + "\n"):
             rejected["cut_json"] += 1
-            following = text.find("\n", start)  # in JSON lines the next line may be whole again
-            if following < 0:
-                return
-            at = following
-            continue
-        yield record
 
 
 def _text(record: dict[str, Any]) -> str:
     for key in _TEXT:
         value = record.get(key)
-        if isinstance(value, str) and value.strip():
-            return value.strip().replace("\0", "")
+        if isinstance(value, str) and (found := plain(value).strip()):
+            return found
     return ""
 
 
@@ -106,12 +145,12 @@ def _host(record: dict[str, Any]) -> str:
     inner = record.get("kubernetes")
     if isinstance(inner, dict):
         for key in ("node_name", "host", "pod_node_name"):
-            if isinstance(inner.get(key), str) and inner[key].strip():
-                return str(inner[key]).strip()
+            if isinstance(inner.get(key), str) and (found := plain(inner[key]).strip()):
+                return found
     for key in _HOST:
         value = record.get(key)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
+        if isinstance(value, str) and (found := plain(value).strip()):
+            return found
     return ""
 
 
@@ -149,6 +188,7 @@ def read_time(value: Any) -> datetime | None:
 def _rfc3339(text: str) -> datetime | None:
     try:
         at = datetime.fromisoformat(text.strip())
-    except ValueError:
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):  # the first and the last day of the calendar have no hour in every zone
         return None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return at if _FIRST_YEAR <= at.year <= _LAST_YEAR else None

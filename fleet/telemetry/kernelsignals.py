@@ -2,7 +2,8 @@
 
 Decides which lines are observations (Xid, SXid, a GPU off the bus, NFS stalls, mlx5, PCIe, NVMe, file systems, memory,
 machine checks, hung tasks) and pulls out device, code and detail. A container that outgrew its own limit is another
-kind than a node without memory. Refuses to judge: what a code means and what to do is the rules' table.
+kind than a node without memory. Reads the first 2,048 signs of a line: the kernel writes no longer ones. Refuses to
+judge: what a code means and what to do is the rules' table.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ Kind = Literal[
     "io_error", "oom", "oom_pod", "mce",
 ]  # fmt: skip
 
+READ = 2_048
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]{7,16})\): (\d{1,4})\b(?:, (.*))?", re.DOTALL)
 _SXID = re.compile(
     r"nvidia-nvswitch(\d+): SXid \(PCI:([0-9A-Fa-f:.]{7,16})\): (\d{1,6}), (Fatal|Non-fatal), (?:Link (\d+) )?(.*)",
@@ -68,6 +70,7 @@ class KernelSignal:
 
 def match(text: str) -> KernelSignal | None:
     """The observation in a line, or None. Cheap for the many lines that hold none."""
+    text = text[:READ]
     if "NVRM:" in text:
         return _driver(text)
     if "SXid" in text:

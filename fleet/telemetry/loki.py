@@ -2,7 +2,8 @@
 
 Decides where stream labels, times and texts are, in JSON and in the snappy-packed protobuf that Promtail, Alloy and
 Fluent Bit send. A line that is a record itself (Fluent Bit's `line_format json`) is read as one, with the stream's
-labels filling in what it lacks. Refuses nothing silently: what cannot be read is counted by reason.
+labels filling in what it lacks. Refuses nothing silently: what cannot be read is counted by reason, and a damaged entry
+or label set costs itself alone.
 """
 
 from __future__ import annotations
@@ -49,41 +50,58 @@ def read_json(body: bytes) -> Batch:
 
 
 def read_protobuf(plain: bytes) -> Batch:
-    """An unpacked PushRequest. Raises BadMessage when it is none."""
+    """An unpacked PushRequest. Raises BadMessage when nothing of it could be read as one."""
     batch = Batch([], Counter())
-    for number, kind, stream in protobuf.fields(plain):
-        if number == 1 and kind == protobuf.BYTES and isinstance(stream, bytes):
-            try:
-                labels, entries = _stream(stream)
-            except (BadMessage, BadLine):
-                batch.rejected["malformed"] += 1
-                continue
-            for line, at in entries:
-                _take(labels, line, at, batch)
+    read = 0
+    try:
+        for number, stream in _blocks(plain):
+            if number == 1:
+                _stream(stream, batch)
+                read += 1
+    except BadMessage:
+        if not read:
+            raise
+        batch.rejected["malformed"] += 1
     return batch
 
 
-def _stream(data: bytes) -> tuple[Labels, list[tuple[str, float]]]:
+def _stream(data: bytes, batch: Batch) -> None:
     labels: Labels = {}
-    entries: list[tuple[str, float]] = []
-    for number, content in _blocks(data):
-        if number == 1:
-            labels = read_labels(content.strip().removeprefix(b"{").removesuffix(b"}"))
-        elif number == 2:
-            entries.append(_entry(content))
-    return labels, entries
+    entries: list[bytes] = []
+    try:
+        for number, content in _blocks(data):
+            if number == 1:
+                labels = _labels(content, batch)
+            elif number == 2:
+                entries.append(content)
+    except BadMessage:
+        batch.rejected["malformed"] += 1
+    for entry in entries:
+        _entry(labels, entry, batch)
 
 
-def _entry(data: bytes) -> tuple[str, float]:
+def _labels(text: bytes, batch: Batch) -> Labels:
+    try:
+        return read_labels(text.strip().removeprefix(b"{").removesuffix(b"}"))
+    except BadLine:
+        batch.rejected["bad_label"] += 1  # counted, yet a line that names its host itself is kept
+        return {}
+
+
+def _entry(labels: Labels, data: bytes, batch: Batch) -> None:
     line, seconds = "", 0.0
-    for number, content in _blocks(data):
-        if number == 1:
-            for part, _, value in protobuf.fields(content):
-                if isinstance(value, int):
-                    seconds += value if part == 1 else value / 1e9 if part == 2 else 0.0
-        elif number == 2:
-            line = content.decode("utf-8", "replace")
-    return line, seconds
+    try:
+        for number, content in _blocks(data):
+            if number == 1:
+                for part, _, value in protobuf.fields(content):
+                    if isinstance(value, int):
+                        seconds += value if part == 1 else value / 1e9 if part == 2 else 0.0
+            elif number == 2:
+                line = content.decode("utf-8", "replace")
+    except BadMessage:
+        batch.rejected["malformed"] += 1
+        return
+    _take(labels, line, seconds, batch)
 
 
 def _blocks(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -11,6 +11,7 @@ import zlib
 import cramjam
 
 MAX_PLAIN = 32 * 1024 * 1024
+MAX_MEMBERS = 100
 
 
 class TooLarge(ValueError):
@@ -36,11 +37,23 @@ def snappy(body: bytes, limit: int = MAX_PLAIN) -> bytes:
 
 
 def gzip(body: bytes, limit: int = MAX_PLAIN) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        plain = unpacker.decompress(body, limit)
-    except zlib.error as error:
-        raise NotPacked("The body is not gzip, though it says so.") from error
-    if unpacker.unconsumed_tail:
-        raise TooLarge(f"An unpacked body may have {limit} bytes.")
-    return plain
+    """One member or several, one after another; all of it must be there."""
+    parts: list[bytes] = []
+    size = 0
+    rest = body
+    while rest.strip(b"\0") or not parts:  # zeros at the end are padding
+        if len(parts) == MAX_MEMBERS:
+            raise TooLarge(f"A body may have {MAX_MEMBERS} members of gzip.")
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            part = unpacker.decompress(rest, limit - size + 1)
+        except zlib.error as error:
+            raise NotPacked("The body is not gzip, though it says so.") from error
+        size += len(part)
+        if size > limit:
+            raise TooLarge(f"An unpacked body may have {limit} bytes.")
+        if not unpacker.eof:
+            raise NotPacked("The body is gzip that was cut.")
+        parts.append(part)
+        rest = unpacker.unused_data
+    return b"".join(parts)

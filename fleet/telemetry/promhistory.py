@@ -73,7 +73,7 @@ def _either(metric: str, whose: Whose, match: str, over: Callable[[str], str]) -
 def _fill(rows: dict[float, dict[str, Any]], name: str, answer: Curves) -> None:
     for curve in answer.curves:
         slot = curve.labels.get("gpu", "0")
-        if name in GPU_MEASURES and not (slot.isdigit() and int(slot) < MAX_GPUS):
+        if name in GPU_MEASURES and not (slot.isdecimal() and len(slot) < 4 and int(slot) < MAX_GPUS):
             continue
         for stamp, value in zip(curve.stamps.tolist(), curve.values.tolist(), strict=True):
             row = rows.setdefault(stamp, {})

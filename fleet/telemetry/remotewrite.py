@@ -6,7 +6,8 @@ what is left is looked up; the tails of a whole request are read as one array. T
 were read in full and hold labels and nothing else are cached: a hit leaves exactly one sample. Anything else (another
 number of samples, histograms, exemplars, a field out of order) is read in full by `read_series`.
 
-Refuses to raise for a bad series: it is counted. Raises BadMessage when the request itself is no message.
+Refuses to raise for a bad series: it is counted. Raises BadMessage when the request itself is no message, TooLarge when
+it has more series than any sender packs together.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 from numpy.typing import NDArray
 
-from fleet.telemetry import protobuf
+from fleet.telemetry import packing, protobuf
 from fleet.telemetry.exposition import SeriesCache
 from fleet.telemetry.protobuf import BadMessage
 from fleet.telemetry.series import BAD_LABELS
@@ -36,6 +37,8 @@ _TAIL = np.dtype(
 )
 _NO_STAMPS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 MAX_LABELS = 128
+MAX_SERIES = 200_000  # of one request
+MAX_SERIES_BYTES, MAX_SAMPLES = 65_536, 1_000  # of one series: two bytes can be a sample, and cost a hundred here
 
 
 @dataclass(slots=True)
@@ -96,6 +99,8 @@ def split(body: bytes) -> list[bytes]:
         request.ParseFromString(body)
     except message.DecodeError as error:
         raise BadMessage("The body is not a write request of version 1.0.") from error
+    if len(request.timeseries) > MAX_SERIES:
+        raise packing.TooLarge(f"A write request may have {MAX_SERIES} series.")
     return list(request.timeseries)
 
 
@@ -112,6 +117,8 @@ class OneSeries:
 def read_series(data: bytes) -> OneSeries:
     """One TimeSeries of version 1.0."""
     found = OneSeries()
+    if len(data) > MAX_SERIES_BYTES:
+        raise BadMessage("a series that is too long")
     for number, kind, value in protobuf.fields(data):
         if not isinstance(value, bytes) or kind != protobuf.BYTES:
             continue
@@ -119,6 +126,8 @@ def read_series(data: bytes) -> OneSeries:
             found.labels.append(_label(value))
         elif number == 2:
             found.samples.append(read_sample(value))
+            if len(found.samples) > MAX_SAMPLES:
+                raise BadMessage("a series of too many samples")
         elif number == 3:
             found.exemplars += 1
         elif number == 4:
@@ -257,7 +266,7 @@ def _meet(
     key = hash(data[:cut])
     row = cache.met(key) if good else None
     if row is None:
-        pairs = _labels_only(data[:cut]) if good else None
+        pairs = _labels_only(data[:cut]) if good and len(data) <= MAX_SERIES_BYTES else None
         if pairs is None:
             _read_one(data, place, new, extra, counts)
             return

@@ -12,8 +12,11 @@ from datetime import datetime
 
 from django.db import connection
 
+from fleet.telemetry.kernellog import plain
+
 MAX_SUBJECTS = 500
 """Subjects kept apart in one call; whoever invents names by the thousand is counted together."""
+OTHERS = "(others)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,9 @@ def count_rejections(cluster_id: int, refused: Mapping[Refusal, tuple[int, str]]
     """Add to the counters; the value is (how many more, the sentence)."""
     merged: dict[tuple[str, str, str], tuple[int, str]] = {}
     for index, (what, (count, text)) in enumerate(refused.items()):
-        subject = what.subject[:253] if index < MAX_SUBJECTS else "(others)"
-        key = (what.source[:32], what.reason[:48], subject)
-        merged[key] = (merged.get(key, (0, ""))[0] + count, text[:500])
+        subject = what.subject[:253] if index < MAX_SUBJECTS else OTHERS
+        key = (what.source[:32], what.reason[:48], plain(subject))
+        merged[key] = (merged.get(key, (0, ""))[0] + count, plain(text)[:500])
     if not merged:
         return
     keys = sorted(merged)  # one lock order for all writers

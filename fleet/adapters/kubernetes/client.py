@@ -26,6 +26,7 @@ CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
 WRITE_SECONDS = 10.0
 RELOAD_SECONDS = 10.0
+MAX_ANSWER = 512 << 20  # a page of five hundred objects has a thousandth of it
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 
@@ -122,9 +123,14 @@ class ApiServer:
 
     def _complete(self, call: Call, response: urllib3.HTTPResponse, ends_at: float) -> Answer:
         parts: list[bytes] = []
+        size = 0
         try:
             while part := response.read1(1 << 17):
                 parts.append(part)
+                size += len(part)
+                if size > MAX_ANSWER:
+                    response.close()
+                    raise OSError(f"the answer has more than {MAX_ANSWER >> 20} MiB")
                 if time.monotonic() > ends_at:
                     response.close()
                     raise TimeoutError("the answer did not end in time")

@@ -20,9 +20,11 @@ from kubernetes.config.kube_config import KubeConfigLoader
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 
 from fleet.adapters.kubernetes.wire import track_connections
+from fleet.ports import plainyaml
 from fleet.ports.errors import PermanentError, TemporaryError
 
 PLUGIN_SECONDS = 30.0
+MAX_CHARS = 16 * 1024 * 1024
 
 
 def user_agent() -> str:
@@ -85,7 +87,7 @@ def read_document(path: str) -> dict[str, Any]:
     """The parsed kubeconfig; a PermanentError says what is wrong with the file, never what is in it."""
     try:
         with Path(path).expanduser().open(encoding="utf-8") as file:
-            document = yaml.safe_load(file)
+            document = plainyaml.load(file.read(MAX_CHARS))
     except FileNotFoundError as error:
         raise PermanentError(f"The kubeconfig {path} does not exist.", code="kubeconfig") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -1,12 +1,15 @@
 """Reading foreign JSON without trust: every accessor gives the wanted type or an empty value.
 
-Decides how odd values are read. Refuses to raise: an object with a strange field is still an object.
+Decides how odd values are read: no text holds a NUL (a condition's message may, and no database takes it), and no
+number more than 32 bits. Refuses to raise: an object with a strange field is still an object.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+
+MOST = 2**31 - 1
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -19,27 +22,27 @@ def items(value: Any) -> list[dict[str, Any]]:
 
 
 def text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value.replace("\0", "") if "\0" in value else value
 
 
 def strings(value: Any) -> tuple[str, ...]:
-    return tuple(entry for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()
+    return tuple(text(entry) for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()
 
 
 def texts(value: Any) -> dict[str, str]:
     """Labels or annotations; null values (which some writers leave) read as empty."""
     if not isinstance(value, dict):
         return {}
-    return {key: entry if isinstance(entry, str) else "" for key, entry in value.items()}
+    return {text(key): text(entry) for key, entry in value.items()}
 
 
 def whole(value: Any, default: int) -> int:
     if isinstance(value, bool):
         return default
-    if isinstance(value, int):
-        return value
     try:
-        return int(float(value))
+        return max(-MOST, min(MOST, value if isinstance(value, int) else int(float(value))))
     except (TypeError, ValueError, OverflowError):
         return default
 

@@ -222,7 +222,7 @@ class ListWatch:
         if kind == "ERROR":
             status = mapping(raw)
             code = status.get("code")
-            raise refused(call, Answer(code if isinstance(code, int) else 500, {}, orjson.dumps(status)))
+            raise refused(call, Answer(code if isinstance(code, int) else 500, {}, line, [status]))
         version = version_of(raw)
         if version:
             cursor.version, cursor.progressed = version, True

@@ -1,8 +1,8 @@
 """From the JSON of a query to columns.
 
-Decides what an answer must look like. Python's cycle collector is held off while a large answer is read: it would walk
-hundreds of thousands of young dictionaries again and again and find nothing. Refuses whatever is no answer of the
-query API, by an error that says what came instead.
+Decides what an answer must look like, down to labels that are texts and times that are times. Python's cycle collector
+is held off while a large answer is read: it would walk hundreds of thousands of young dictionaries again and again and
+find nothing. Refuses whatever is no answer of the query API, by an error that says what came instead.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gc
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from fleet.adapters.prometheus.errors import bad_answer, refused
 from fleet.ports.metrics import Curve, Curves, Floats, Vector
 
 HOLD_OFF_BYTES = 256 * 1024
+LAST_TIME = 1e11  # seconds
 _lock = threading.Lock()
 _holding = 0
 _was_on = False
@@ -61,7 +63,7 @@ def _document(body: bytes) -> dict[str, Any]:
 def _noted(document: dict[str, Any]) -> tuple[tuple[str, ...], bool]:
     """(what the store warns of, whether it is incomplete). A remark about the expression itself is no hole."""
     found = document.get("warnings")
-    warnings = tuple(str(text)[:300] for text in found) if isinstance(found, list) else ()
+    warnings = tuple(text[:300] for text in found if isinstance(text, str)) if isinstance(found, list) else ()
     holes = [text for text in warnings if not text.startswith("PromQL ")]
     return warnings, bool(document.get("isPartial") or holes)
 
@@ -72,6 +74,12 @@ def _result(body: bytes, document: dict[str, Any], kind: str) -> list[dict[str, 
         raise bad_answer(body)
     result: list[dict[str, Any]] = data["result"]
     return result
+
+
+def _labels(found: list[Any]) -> list[dict[str, str]]:
+    if set(map(type, found)) - {dict} or set(map(type, chain.from_iterable(map(dict.values, found)))) - {str}:
+        raise TypeError("labels that are no texts")
+    return found
 
 
 def _floats(texts: Sequence[str]) -> Floats:
@@ -90,9 +98,7 @@ def vector(body: bytes) -> Vector:
                 return Vector([{}], _floats([value]), np.array([float(at)]), warnings, partial)
             result = _result(body, document, "vector")
             found = [series for series in result if "value" in series]
-            labels = [series["metric"] for series in found]
-            if labels and not isinstance(labels[0], dict):
-                raise bad_answer(body)
+            labels = _labels([series["metric"] for series in found])
             points = [series["value"] for series in found]
             values = _floats([point[1] for point in points])
             stamps = np.array([point[0] for point in points], dtype=np.float64)
@@ -113,7 +119,9 @@ def curves(body: bytes) -> Curves:
                     continue
                 points = series["values"]
                 stamps = np.array([point[0] for point in points], dtype=np.float64)
-                found.append(Curve(dict(series["metric"]), stamps, _floats([point[1] for point in points])))
+                if not ((stamps > 0) & (stamps < LAST_TIME)).all():
+                    raise ValueError("a time that is none")
+                found.append(Curve(_labels([series["metric"]])[0], stamps, _floats([point[1] for point in points])))
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise bad_answer(body) from error
         return Curves(found, warnings, partial)

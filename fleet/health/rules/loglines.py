@@ -24,6 +24,7 @@ from fleet.telemetry.kernelsignals import KernelSignal, match
 SXID_TITLE = "NVSwitch %(switch)s reported SXid %(code)s: %(name)s"
 PASSING = 600.0  # seconds after which a complaint that the hardware corrected is over
 SMALL_SKEW = 5.0
+ABSURD_SKEW = 10 * 366 * 86_400.0  # a clock that is decades off says nothing about the clock that stamped the line
 FAR_FUTURE = timedelta(minutes=5)
 
 
@@ -94,7 +95,7 @@ class KernelLines:
             return now
         at = line.at
         skew = max((float(self.frame.t.skew[t.index]) for t in self.frame.targets_of(node)), key=abs, default=0.0)
-        if abs(skew) > SMALL_SKEW:
+        if SMALL_SKEW < abs(skew) < ABSURD_SKEW:
             at -= timedelta(seconds=skew)
         if at > now + FAR_FUTURE:
             self.findings.counts["future_line"] += 1

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).parent
+_ODD = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)  # values of a wrong kind
 
 
 class ScenarioError(Exception):
@@ -72,9 +73,16 @@ def load(name: str) -> Scenario:
             f"no scenario {name!r}; there are {', '.join(available())}, or give the path of a .yaml file"
         )
     try:
-        said = yaml.safe_load(path.read_text()) or {}
-    except yaml.YAMLError as problem:
+        said = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, OSError, *_ODD) as problem:
         raise ScenarioError(f"{path.name}: not YAML: {problem}") from problem
+    try:
+        return _scenario(path, said)
+    except _ODD as problem:
+        raise ScenarioError(f"{path.name}: a value of another kind than expected: {problem}") from problem
+
+
+def _scenario(path: Path, said: Any) -> Scenario:
     _only(said, {"description", "start", "events", "stream", "gang_every"}, path.name)
     start, stream = said.get("start") or {}, said.get("stream") or {}
     _only(start, {"foreign_cordons", "latched_xids"}, f"{path.name}: start")

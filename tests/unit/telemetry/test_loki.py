@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.telemetry import loki
+from fleet.telemetry import loki, protobuf
 from fleet.telemetry.kernellog import Batch
 from fleet.telemetry.protobuf import BadMessage
 from tests.unit.telemetry.writes import block, number
@@ -66,7 +66,18 @@ def test_what_cannot_be_read_is_counted(body: bytes, reason: str) -> None:
 
 def test_a_bad_stream_costs_itself_alone() -> None:
     batch = loki.read_protobuf(block(1, block(1, b'{host="n1')) + as_protobuf({"host": "n1"}, LINE))
-    assert (len(batch.lines), dict(batch.rejected)) == (1, {"malformed": 1})
+    assert (len(batch.lines), dict(batch.rejected)) == (1, {"bad_label": 1})
+
+
+def test_a_damaged_entry_or_a_cut_stream_costs_itself_alone() -> None:
+    whole = as_protobuf({"host": "n1"}, LINE, LINE)
+    (inner,) = (value for _, _, value in protobuf.fields(whole) if isinstance(value, bytes))
+    broken = block(1, inner + block(2, b"\x0a\x7f") + block(2, b"\xff"))
+    batch = loki.read_protobuf(broken + as_protobuf({"host": "n2"}, LINE))
+    assert [line.node_claim for line in batch.lines] == ["n1", "n1", "n2"]
+    assert batch.rejected == {"malformed": 2}
+    batch = loki.read_protobuf(as_protobuf({"host": "n1"}, LINE) + as_protobuf({"host": "n2"}, LINE)[:-5])
+    assert ([line.node_claim for line in batch.lines], dict(batch.rejected)) == (["n1"], {"malformed": 1})
 
 
 @settings(max_examples=100, deadline=None)
