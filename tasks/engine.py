@@ -15,7 +15,7 @@ from fleet import wiring
 from fleet.bus import pulse
 from fleet.bus.models import Outbox
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import engine, grants, planner, services
+from fleet.lifecycle import approving, engine, grants, planner, services
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -48,6 +48,7 @@ def sweep() -> None:
     """The slower safety net: caps asked anew, open incidents without a workflow planned, settled plans dropped."""
     close_old_connections()
     services.drop_settled_plans(SYSTEM_CLOCK.now())
+    approving.expire(SYSTEM_CLOCK.now())
     services.settle_released(SYSTEM_CLOCK.now())
     for cluster in Cluster.objects.filter(removed_at=None):
         planner.replan(cluster.pk, SYSTEM_CLOCK, "muster:sweep")

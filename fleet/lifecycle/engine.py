@@ -15,14 +15,14 @@ from django.db.models import F
 
 from fleet.bus.outbox import send
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import deadlines, driver_word, grants, persist
+from fleet.lifecycle import approving, deadlines, driver_word, grants, persist
 from fleet.lifecycle.context import Context, PortsOf, Timing
 from fleet.lifecycle.fence import LEASE, Stale
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Ended, Outcome, Repair
 from fleet.lifecycle.planner import effective_mode
-from fleet.lifecycle.playbooks import CLAIMS, RELEASE
+from fleet.lifecycle.playbooks import CLAIMS
 from fleet.lifecycle.steps import RUN
 from fleet.policy.models import Claim
 from fleet.ports.clock import Clock
@@ -86,7 +86,7 @@ def _guarded(
     workflow: Workflow, step: Step, lifecycle: NodeLifecycle, ports_of: PortsOf, clock: Clock, timing: Timing
 ) -> Outcome:
     """What comes before a step may run: mode, claim, lease of the cluster; then the step, with its errors."""
-    early = driver_word.awaited(workflow, clock.now()) or _may_run(workflow.cluster, workflow)
+    early = driver_word.awaited(workflow, clock.now()) or _may_run(workflow.cluster, workflow, clock.now())
     early = early or deadlines.check(workflow, step, clock.now())
     if early is not None:
         return early
@@ -112,12 +112,15 @@ def _guarded(
         return Blocked("internal_error", f"{type(error).__name__}: {error}", 30)
 
 
-def _may_run(cluster: Cluster, workflow: Workflow) -> Outcome | None:
+def _may_run(cluster: Cluster, workflow: Workflow, now: datetime) -> Outcome | None:
     pool = workflow.node.pool
     if cluster.removed_at or effective_mode(cluster.mode, pool.mode if pool else None) == Mode.OBSERVE:
         return Blocked("mode", "The mode is observe: nothing is written. Holds: manage.py holds list.", 300)
     kind = CLAIMS.get(workflow.verb)
-    if kind and workflow.verb != RELEASE:
+    if kind and approving.lacking(workflow):
+        approving.ask_again(workflow, now)
+        return Blocked("approval", "The plan has changed since it was approved; it needs a new approval.", 300)
+    if kind:
         held = Claim.objects.filter(workflow_id=workflow.pk, kind=kind, released_at=None).exists()
         if not held:
             return Blocked(grants.ASKING, f"Asks for its share of the cap {kind}.", 0)

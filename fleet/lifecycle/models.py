@@ -48,6 +48,9 @@ class Workflow(models.Model):
     hold_value = models.CharField(max_length=200, default="", blank=True)
     node_uid = models.CharField(max_length=64, default="", blank=True)  # identity pinned at the plan
     created_by = models.CharField(max_length=150, default="muster", blank=True)
+    reason = models.CharField(max_length=300, default="", blank=True)  # of the person who asked for it
+    needs_approval = models.BooleanField(default=False)
+    approved_hash = models.CharField(max_length=64, default="", blank=True)  # of the plan that people agreed to
     created_at = models.DateTimeField(db_index=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)

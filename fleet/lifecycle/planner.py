@@ -19,11 +19,12 @@ from fleet.bus.outbox import Notice, publish
 from fleet.health import selectors as health
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Mode, Node
-from fleet.lifecycle import driver_word, effectiveness, grants, ladder, shelf
+from fleet.lifecycle import approving, driver_word, effectiveness, grants, ladder, shelf
 from fleet.lifecycle.cases import case_of
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.playbooks import Plan, plan_for, remedy_index
+from fleet.policy import approvals
 from fleet.ports.clock import Clock
 
 RECURRING, RECURRING_WINDOW = 3, timedelta(hours=24)
@@ -55,6 +56,7 @@ def plan(cluster_id: int, incident_ids: Iterable[int], clock: Clock, by: str = "
     made = _create(fresh)
     if not made and not entries:
         return []
+    approving.ask([w for w in made if w.state == WorkflowState.WAITING], approvals.RECOMMEND, now)
     publish(cluster_id, [Notice("workflow", str(w.pk), w.node.name) for w in made], now)
     audit.record(audit.chain_of(cluster_id), [*entries, *(_entry(w, by) for w in made)], now)
     if any(w.state == WorkflowState.BLOCKED for w in made):
@@ -140,6 +142,7 @@ def _row(incident: Incident, node: Node, chosen: Plan, mode: Mode, now: datetime
         playbook=chosen.playbook,
         plan=chosen.as_json(),
         attempts=chosen.attempts,
+        needs_approval=waits,
         state=FIRST_STATE[mode],
         node_uid=node.uid,
         created_at=now,

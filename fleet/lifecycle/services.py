@@ -11,18 +11,19 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import grants, intents, planner, tripping
+from fleet.lifecycle import approving, grants, intents, planner, tripping
 from fleet.lifecycle.fence import Change, Stale, write
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
 from fleet.lifecycle.persist import NOT_BLOCKED
 from fleet.lifecycle.playbooks import DISRUPTIVE, DRAIN, RELEASE, SOAK, VALIDATE
 from fleet.lifecycle.rows import ensure_rows, retire_nodes, settle_released
+from fleet.policy import asking
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.tickets import services as tickets
 from fleet.tickets.models import Ticket
@@ -147,17 +148,22 @@ def _reset_under_way(workflow: Workflow) -> bool:
     )
 
 
-@transaction.atomic
-def approve(workflow_id: int, actor: str, now: datetime) -> None:
-    """Let a workflow of recommend mode run. Whoever caused it may not approve it."""
-    workflow = _locked(workflow_id)
-    if workflow.state != WorkflowState.WAITING:
-        raise Refused(f"{workflow.label} does not wait for approval.")
-    if workflow.created_by == actor:
-        raise Refused("Another person than the requester must approve.")
-    entry = _entry(workflow, actor, "workflow.approve", verbs=[item["verb"] for item in workflow.plan])
-    changes = {**NOT_BLOCKED, "wake_at": now}
-    _apply(workflow, changes, entry, now, actor)
+def approve(workflow_id: int, actor: str, now: datetime, reason: str = "") -> None:
+    """One person's yes; the plan runs once enough others than the requester have said so."""
+    try:
+        approving.vote(workflow_id, actor, True, reason, now)
+    except asking.VoteRefused as error:
+        raise Refused(str(error)) from error
+
+
+def reject(workflow_id: int, actor: str, reason: str, now: datetime) -> None:
+    """One person's no ends the plan."""
+    if not reason.strip():
+        raise Refused("Rejecting a plan takes a reason.")
+    try:
+        approving.vote(workflow_id, actor, False, reason, now)
+    except asking.VoteRefused as error:
+        raise Refused(str(error)) from error
 
 
 @transaction.atomic
@@ -219,16 +225,23 @@ def set_mode(cluster: Cluster, mode: str, by: str, now: datetime, clock: Clock =
     Cluster.objects.filter(pk=cluster.pk).update(
         mode=mode, mode_since=now, half_open=raised and row.connected_at is not None
     )
-    stored = [WorkflowState.PLANNED] if raised else [WorkflowState.WAITING, WorkflowState.PLANNED]
-    Workflow.objects.filter(cluster=cluster, state__in=stored).update(
-        state=WorkflowState.CANCELLED, ended_at=now, wake_at=None, outcome="The mode changed.", version=F("version") + 1
-    )
+    _discard(Workflow.objects.filter(cluster=cluster, incident__isnull=False), "The mode changed.", now)
     publish(cluster.pk, [Notice("mode", cluster.name)], now)
     entry = audit.Entry(
         actor=by, action="cluster.mode", object=f"cluster:{cluster.pk}", detail={"from": old, "to": mode}
     )
     audit.record(audit.chain_of(cluster.pk), [entry], now)
     transaction.on_commit(lambda: _after_mode(cluster.pk, clock, by), robust=True)
+
+
+def _discard(workflows: QuerySet[Workflow], text: str, now: datetime) -> int:
+    """Cancel those that have not begun, and withdraw what was asked of people for them."""
+    stored = workflows.filter(state__in=[WorkflowState.PLANNED, WorkflowState.WAITING])
+    pks = list(stored.values_list("pk", flat=True))
+    asking.withdraw([f"workflow:{pk}" for pk in pks], now)
+    return Workflow.objects.filter(pk__in=pks, state__in=[WorkflowState.PLANNED, WorkflowState.WAITING]).update(
+        state=WorkflowState.CANCELLED, ended_at=now, wake_at=None, outcome=text, version=F("version") + 1
+    )
 
 
 def _after_mode(cluster_id: int, clock: Clock, by: str) -> None:
@@ -249,11 +262,8 @@ def reset_breaker(cluster: Cluster, by: str, reason: str, now: datetime, clock: 
 @transaction.atomic
 def drop_settled_plans(now: datetime) -> int:
     """Plans of observe and recommend mode whose incident is over are discarded."""
-    return (
-        Workflow.objects.filter(state__in=[WorkflowState.PLANNED, WorkflowState.WAITING])
-        .exclude(incident__state="open")
-        .update(state=WorkflowState.CANCELLED, ended_at=now, outcome="The incident is over.", version=F("version") + 1)
-    )
+    over = Workflow.objects.filter(incident__isnull=False).exclude(incident__state="open")
+    return _discard(over, "The incident is over.", now)
 
 
 __all__ = [
@@ -265,6 +275,7 @@ __all__ = [
     "ensure_rows",
     "person_uncordoned",
     "plan",
+    "reject",
     "reset_breaker",
     "retire_nodes",
     "retry_now",

@@ -135,3 +135,46 @@ class Window(models.Model):
     urgent_passes = models.BooleanField(default=False)  # may what is unhealthy be mended all the same?
     created_by = models.CharField(max_length=150, default="", blank=True)
     created_at = models.DateTimeField()
+
+
+class ApprovalRule(models.Model):
+    """How many people beside the requester must agree, and how long a request lives."""
+
+    kind = models.CharField(max_length=16, unique=True)
+    needed = models.IntegerField()
+    minutes = models.IntegerField()
+
+
+class Approval(models.Model):
+    """A request for approval of one exact plan. `subject` is what it lets go on, e.g. `workflow:17`."""
+
+    PENDING, APPROVED, REJECTED, EXPIRED, WITHDRAWN = "pending", "approved", "rejected", "expired", "withdrawn"
+
+    cluster_id = models.BigIntegerField(null=True, db_index=True)
+    subject = models.CharField(max_length=64, db_index=True)
+    kind = models.CharField(max_length=16)
+    plan_hash = models.CharField(max_length=64)
+    summary = models.JSONField(default=dict)  # what people read: node, verbs, gangs that it interrupts
+    requested_by = models.CharField(max_length=150)
+    reason = models.CharField(max_length=300, default="", blank=True)
+    needed = models.IntegerField()
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    state = models.CharField(max_length=10, default=PENDING, db_index=True)
+    decided_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["subject"], condition=Q(state="pending"), name="approval_pending_once")
+        ]
+
+
+class ApprovalVote(models.Model):
+    approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes")
+    by = models.CharField(max_length=150)
+    yes = models.BooleanField()
+    reason = models.CharField(max_length=300, default="", blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["approval", "by"], name="vote_once")]
