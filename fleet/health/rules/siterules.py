@@ -23,6 +23,7 @@ import yaml
 from fleet.health.rules.catalogue import DEFAULTS
 from fleet.health.rules.tuning import Tuning, wrong, wrong_rule, wrong_whole
 from fleet.health.rules.types import Rule
+from fleet.ports import plainyaml
 
 VERSION = 1
 MAX_CHARS = 1_000_000
@@ -64,7 +65,7 @@ class _Reader:
             node = yaml.compose(text, Loader=yaml.SafeLoader)
             if node is not None:
                 self._note((), node, 0)
-            data = yaml.safe_load(text) if not self.mistakes else {"version": VERSION}
+            data = plainyaml.load(text) if not self.mistakes else {"version": VERSION}
         except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
             mark = getattr(error, "problem_mark", None)
             said = getattr(error, "problem", None) or str(error)
