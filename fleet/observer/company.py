@@ -28,15 +28,17 @@ class Company:
     def __init__(self, session: Session, frame: Frame) -> None:
         self._session, self._frame = session, frame
         self._counted = 0
+        self._mounts: set[tuple[str, str]] = set()  # node and server
         self._mounters: Counter[str] = Counter()
 
     def shape(self) -> Shape:
-        """How many nodes there are, and how many mount from each server; counted anew when devices were added."""
-        devices = self._frame.devices
-        if len(devices) != self._counted:
-            self._counted = len(devices)
-            pairs = {(d.node, d.attrs["server"]) for d in list(devices) if d.kind == "mount" and d.attrs.get("server")}
-            self._mounters = Counter(server for _, server in pairs)
+        """How many nodes there are, and how many mount from each server; only devices that are new are looked at."""
+        fresh = self._frame.devices[self._counted :]
+        if fresh:
+            self._counted += len(fresh)
+            pairs = {(d.node, d.attrs["server"]) for d in fresh if d.kind == "mount" and d.attrs.get("server")}
+            self._mounters.update(server for _, server in pairs - self._mounts)
+            self._mounts |= pairs
         return Shape(len(self._session.node_ids), self._mounters)
 
     def settle(self) -> list[int]:
