@@ -37,6 +37,7 @@ GANG_SIZES = (2, 4, 8, 16, 4, 8, 12, 2, 16, 6)
 SPARE = 48
 SERVING = (("chat-70b", 4, 6), ("code-13b", 2, 8), ("embed", 1, 6))  # name, GPUs, replicas per 8 serving nodes
 SERVICES = ("tokenizer", "feature-cache", "checkpoint-gateway")
+CROWD_NODES = 256  # that share one Deployment of small pods
 
 
 @dataclass(slots=True)
@@ -73,8 +74,8 @@ class Workloads:
         self.since = stamp(int(timeline.now()) - 86400 * 2)
         self.pods.listeners.append(self._pod_changed)
 
-    def populate(self) -> None:
-        """The first generation of everything."""
+    def populate(self, pods_per_node: int = 0) -> None:
+        """The first generation of everything; `pods_per_node` is the least that each node carries, of any kind."""
         for namespace in NAMESPACES:
             self._own("namespaces", {"name": namespace}, spec={}, status={"phase": "Active"})
         for namespace, name, image in DAEMONS:
@@ -84,6 +85,7 @@ class Workloads:
         self._gangs([host for host in self.hosts.values() if host.pool == TRAIN])
         self._serving([host for host in self.hosts.values() if host.pool == SERVE])
         self._services([host for host in self.hosts.values() if host.pool == TRAIN])
+        self._crowd(list(self.hosts.values()), pods_per_node)
 
     def _daemons(self, namespace: str, name: str, image: str) -> Set:
         record = self._own("daemonsets", {"name": name, "namespace": namespace}, spec={}, status={})
@@ -151,6 +153,17 @@ class Workloads:
                 for index in range(count):
                     spot = (block * 256 + index * 14 + number * 5) % len(hosts)
                     self._first(workload, self._name(workload), hosts[spot])
+
+    def _crowd(self, hosts: list[Host], pods_per_node: int) -> None:
+        """Small pods on every node that carries fewer than wanted, one Deployment for each few hundred nodes."""
+        for block in range(0, len(hosts), CROWD_NODES):
+            part = hosts[block : block + CROWD_NODES]
+            places = [host for host in part for _ in range(pods_per_node - len(self.pods.on_node(host.name)))]
+            if places:
+                name = f"preprocess-{block // CROWD_NODES + 1}"
+                workload = self._deployment("services", name, len(places), 0, "", 100)
+                for host in places:
+                    self._first(workload, self._name(workload), host)
 
     def _deployment(self, namespace: str, name: str, replicas: int, gpus: int, pool: str, priority: int) -> Set:
         template = identity(self.seed, namespace, name).hex[:10]

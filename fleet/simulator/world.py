@@ -86,7 +86,7 @@ class World:
         self._tasks: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
-        self.workloads.populate()
+        self.workloads.populate(self.options.pods_per_node)
         self.director.set_scene()
         self.budgets.begin()
         self.controller.begin()

@@ -58,3 +58,5 @@ def test_simulate_refuses_what_cannot_work(tmp_path: Path) -> None:
     assert refused.value.returncode == 1
     with pytest.raises(CommandError, match="--nodes 0"):
         call_command("simulate", "--nodes", "0", "--var", str(tmp_path))
+    with pytest.raises(CommandError, match="--pods-per-node 111"):
+        call_command("simulate", "--pods-per-node", "111", "--var", str(tmp_path))

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,20 @@ def test_files_for_clients(fleet: Client, options: Options) -> None:
     assert row["bmc_address"] == f"{fleet.simulator.address}/bmc/{row['node']}"
     assert row["bmc_uuid"] == fleet.node(row["node"])["status"]["nodeInfo"]["systemUUID"]
     assert row["credential_ref"] == "env:MUSTER_DEMO_BMC"
+
+
+def test_every_node_carries_the_pods_that_were_asked_for_and_an_evicted_one_is_replaced(tmp_path: Path) -> None:
+    with running(Options(nodes=20, var=tmp_path, speed=50, pods_per_node=8)) as simulator:
+        fleet = Client(simulator)
+        carried = Counter(pod["spec"].get("nodeName") for pod in fleet.pods(fieldSelector="spec.nodeName!="))
+        assert len(carried) == 20
+        assert min(carried.values()) >= 8
+        small = [pod for pod in fleet.pods() if pod["metadata"]["name"].startswith("preprocess-1-")]
+        assert all("nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["requests"] for pod in small)
+        assert fleet.evict(small[0]).status == 201
+        known = {pod["metadata"]["uid"] for pod in small}
+        running_now = {"fieldSelector": "status.phase=Running", "labelSelector": "app=preprocess-1"}
+        until(lambda: {pod["metadata"]["uid"] for pod in fleet.pods(**running_now)} - known)
 
 
 def test_a_second_cluster_has_a_folder_of_its_own(tmp_path: Path) -> None:
