@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[3]
 NAME = "bench"
 PUSH_PORT = 21470
 TICKS = os.sysconf("SC_CLK_TCK")
+PARTS = {"fleet.simulator": "simulator", "observe": "observer", "postgres": "database", "valkey": "cache"}
 Process = subprocess.Popen[bytes]
 
 
@@ -95,10 +96,10 @@ class Site:
             time.sleep(0.1)
         raise BenchFailure(f"not {least} within {seconds:.0f} s but {self.ask(sql)}: {sql}")
 
-    def synced(self, seconds: float = 240.0) -> float:
-        """Seconds from the observer's start until every node and all pods are written."""
+    def synced(self, seconds: float = 240.0, least_pods: int = 1) -> float:
+        """Seconds from the observer's start until every node and the pods of all nodes are written."""
         self.until("SELECT count(*) FROM inventory_node WHERE gone_at IS NULL", self.nodes, seconds)
-        return self.until("SELECT sum(pods) FROM inventory_node", 1, seconds) - self.began
+        return self.until("SELECT sum(pods) FROM inventory_node", least_pods, seconds) - self.began
 
     def judged(self, seconds: float = 400.0) -> float:
         """Seconds from its start until it knows how every node is."""
@@ -107,8 +108,16 @@ class Site:
 
     def cpu_seconds(self) -> float:
         assert self.observer is not None  # noqa: S101
-        parts = Path(f"/proc/{self.observer.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(parts[11]) + int(parts[12])) / TICKS
+        return _cpu_seconds(self.observer.pid)
+
+    def cpu_by_part(self) -> dict[str, float]:
+        """Seconds of CPU so far of the observer, the simulator, the database and the cache with all their children."""
+        parts: dict[str, float] = {}
+        for process in self.children:
+            words = " ".join(map(str, process.args)) if isinstance(process.args, list) else str(process.args)
+            name = next((part for mark, part in PARTS.items() if mark in words), "other")
+            parts[name] = parts.get(name, 0.0) + sum(_cpu_seconds(pid) for pid in _family(process.pid))
+        return parts
 
     def memory_mib(self, what: str = "VmHWM") -> float:
         assert self.observer is not None  # noqa: S101
@@ -150,13 +159,13 @@ def servers(nodes: int) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def site(nodes: int, scenario: str = "calm") -> Iterator[Site]:
+def site(nodes: int, scenario: str = "calm", pods_per_node: int = 0) -> Iterator[Site]:
     """Everything but the observer runs, and the cluster is registered. The scenario begins with the simulator."""
     with servers(nodes) as here:
         var = here.var
         here.manage("prepare")
         argv = ["-m", "fleet.simulator", "--nodes", str(nodes), "--name", NAME, "--var", str(var)]
-        argv += ["--scenario", scenario]
+        argv += ["--scenario", scenario, "--pods-per-node", str(pods_per_node)]
         here.start([sys.executable, *argv])
         wait(lambda: (var / "simulator" / NAME / "url").is_file(), 120, "the simulator did not start")
         kubeconfig = str(var / "simulator" / NAME / "kubeconfig")
@@ -178,6 +187,23 @@ def _servers(here: Site) -> None:
     wait(valkey.answers, 10, "the cache did not start")
     here.database = here.env["DATABASE_URL"] = postgres.url()
     here.env["REDIS_URL"] = valkey.url()
+
+
+def _family(pid: int) -> list[int]:
+    """A process and its children; those of a database come and go."""
+    children: list[int] = []
+    with contextlib.suppress(OSError):
+        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [pid, *(found for child in children for found in _family(child))]
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of a process and of its children that have ended; 0 when it has ended itself."""
+    try:
+        parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, parts[11:15])) / TICKS
 
 
 def wait(test: Callable[[], bool], seconds: float, problem: str) -> None:
