@@ -1,11 +1,12 @@
 """Exposition text to (series ids, values), fast.
 
 Decides what each line of a scrape says. Almost every line of a scrape was there the scrape before with another value,
-so a line is cut at its last blank and what is left of it is looked up among the series of that target; only a series
-not met before is parsed. The cut is right because only complete, validated series texts are ever cached, so a hit
-leaves exactly the value. What is cached is the text's 64-bit hash, not the text: at 10,000 nodes the texts alone
-would fill a gigabyte, and the hash is keyed per process, so nobody can aim for a collision. An optional trailing
-timestamp makes the first look-up miss, and a second one with one token less find it.
+so each line is cut at its last blank, and when what is left of them are the texts of the scrape before, in their order,
+so are the rows. Where they are not, each is looked up among the series of that target, and only a series not met before
+is parsed. The cut is right because only complete, validated series texts are ever remembered, so a hit leaves exactly
+the value. What is remembered is the text's 64-bit hash, not the text: at 10,000 nodes the texts alone would fill a
+gigabyte, and the hash is keyed per process, so nobody can aim for a collision. An optional trailing timestamp makes the
+first look-up miss, and a second one with one token less find it.
 
 Refuses to raise: bad lines are counted by kind, and a body cut in the middle of a line loses that line only.
 """
@@ -13,12 +14,15 @@ Refuses to raise: bad lines are counted by kind, and a body cut in the middle of
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fleet.telemetry.seriescache import SeriesCache
 
 MAX_LINE = 16_384
 MAX_LINES = 1_000_000  # of one body: 32 MiB of line ends would become a gigabyte of lines
@@ -55,39 +59,6 @@ class BadLine(ValueError):
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
         self.kind = kind
-
-
-@dataclass(slots=True)
-class SeriesCache:
-    """Series text -> row for one target, bounded under label churn.
-
-    Two generations: when the young one outgrows `limit` it becomes the old one and the former old one is forgotten.
-    What is still in use moves back on its next sight.
-    """
-
-    limit: int = 8_192
-    young: dict[int, int] = field(default_factory=dict)
-    old: dict[int, int] = field(default_factory=dict)
-    rotations: int = 0
-
-    def recall(self, series: bytes) -> int | None:
-        row = self.old.pop(hash(series), None) if self.old else None
-        if row is not None:
-            self.young[hash(series)] = row
-        return row
-
-    def put(self, series: bytes, row: int) -> None:
-        self.young[hash(series)] = row
-
-    def settle(self, live: int) -> None:
-        """After a scrape of `live` samples: forget when churn has piled up more than the scrape can explain."""
-        if len(self.young) > max(self.limit, 2 * live):
-            self.old, self.young = self.young, {}
-            self.rotations += 1
-
-    def clear(self) -> None:
-        self.young = {}
-        self.old = {}
 
 
 @dataclass(slots=True)
@@ -176,7 +147,7 @@ class _Body:
         if self.wanted is None:
             return text.split(b"\n")
         head, *families = (b"\n" + text).split(_FAMILY)
-        lines = head.split(b"\n")
+        lines = head.split(b"\n")[1:]
         for family in families:
             name = family[: family.find(b" ")]
             if name not in self.wanted:
@@ -264,6 +235,43 @@ def _one_by_one(
     return values, keep
 
 
+def _one_line_at_a_time(
+    lines: list[bytes], hashes: array[int], slow: _Body, stamps: dict[int, int]
+) -> tuple[NDArray[np.int64], list[bytes]]:
+    """A scrape that is not like the last one: rows and value tokens of its samples."""
+    cache = slow.cache
+    cache.open()
+    rows: list[int] = []
+    tokens: list[bytes] = []
+    found: list[int | None] | None = []  # by line, while all that was met can be remembered by its text
+    find = cache.young.get
+    for line, key in zip(lines, hashes, strict=True):
+        row = find(key)
+        token = line[line.rfind(b" ") + 1 :]
+        if row is None:
+            series = line[: max(line.rfind(b" "), 0)]
+            sample = slow.miss(line, series, token)
+            if sample is None:
+                found = _noted(found, None) if series[:1] == b"#" else None
+                continue
+            row, token, stamp = sample
+            if stamp is not None:
+                stamps[len(rows)] = stamp
+            if find(key) != row:
+                found = None
+        found = _noted(found, row)
+        rows.append(row)
+        tokens.append(token)
+    cache.close(len(rows), hashes.tobytes(), found)
+    return np.array(rows, dtype=np.int64), tokens
+
+
+def _noted(found: list[int | None] | None, row: int | None) -> list[int | None] | None:
+    if found is not None:
+        found.append(row)
+    return found
+
+
 def parse(body: bytes, cache: SeriesCache, new: NewSeries, wanted: frozenset[bytes] | None = None) -> Parsed:
     """Read one scrape. `new` is asked once for each series text not met before; `wanted` names the metrics to keep."""
     more = max(0, body.count(b"\n") - MAX_LINES) if len(body) > MAX_LINES else 0
@@ -272,24 +280,14 @@ def parse(body: bytes, cache: SeriesCache, new: NewSeries, wanted: frozenset[byt
     slow = _Body(body, cache, new, wanted)
     if more:
         slow.counts["too_many_lines"] += more
-    rows: list[int] = []
-    tokens: list[bytes] = []
+    lines = slow.lines()
     stamps: dict[int, int] = {}
-    find, add_row, add_token = cache.young.get, rows.append, tokens.append
-    for line in slow.lines():
-        series, _, token = line.rpartition(b" ")
-        row = find(hash(series))
-        if row is None:
-            sample = slow.miss(line, series, token)
-            if sample is None:
-                continue
-            row, token, stamp = sample
-            if stamp is not None:
-                stamps[len(rows)] = stamp
-        add_row(row)
-        add_token(token)
-    cache.settle(len(rows))
-    ids = np.array(rows, dtype=np.int64)
+    hashes = array("q", [hash(line.rpartition(b" ")[0]) for line in lines])
+    known = cache.rows(hashes.tobytes())
+    if known is not None:
+        ids, tokens = known.astype(np.int64), cache.samples([line[line.rfind(b" ") + 1 :] for line in lines])
+    else:
+        ids, tokens = _one_line_at_a_time(lines, hashes, slow, stamps)
     try:
         if b"_" in b" ".join(tokens):
             raise ValueError

@@ -11,8 +11,10 @@ One writer (the thread of the scrapes); readers in other threads see whole value
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
+from sys import intern
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +30,22 @@ STALE_INTERVALS = 3
 MAX_ROWS_PER_TARGET = 20_000
 NEVER = float("-inf")
 _NONE: Rows = np.empty(0, dtype=np.int64)
+_NAMES = tuple(names.METRICS)
 
 
 @dataclass(slots=True)
 class Device:
-    """A part with identity. `attrs` is what its labels tell: index, pci, model, driver, serial, server, mountpoint."""
+    """A part with identity. `attrs` is what its labels tell: index, pci, model, driver, serial, server, mountpoint.
+
+    `ordinal` is its place among the parts of its kind: by it a metric, which is of one kind, finds its row.
+    """
 
     index: int
     node: str
     key: str
     kind: DeviceKind
     target: int
+    ordinal: int
     attrs: dict[str, str] = field(default_factory=dict)
 
 
@@ -54,6 +61,29 @@ class Latest:
     source: float
 
 
+class Subs:
+    """Sub-series by row; each text once, and a number for it in the rows' column `sub` (0: none)."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._texts: list[str] = [""]
+        self._number: dict[str, int] = {"": 0}
+
+    def code(self, text: str) -> int:
+        """The number of a text, given at first sight."""
+        code = self._number.get(text)
+        if code is None:
+            self._texts.append(text)
+            code = self._number[text] = len(self._texts) - 1
+        return code
+
+    def known(self, text: str) -> int | None:
+        return self._number.get(text)
+
+    def __getitem__(self, row: int) -> str:
+        return self._texts[int(self._frame.r.sub[row])]
+
+
 class Frame:
     """See the module. `r`, `d` and `t` are the columns of rows, devices and targets."""
 
@@ -65,12 +95,12 @@ class Frame:
         self.devices: list[Device] = []
         self._device_index: dict[tuple[int, str], int] = {}
         self._pci: dict[tuple[int, str], int] = {}
-        self._index: dict[str, array[int]] = {}  # metric -> row by device, -1 for none
-        self._sub_index: dict[tuple[str, int, str], int] = {}
+        self._ordinals: Counter[str] = Counter()  # kind -> how many parts there are
+        self._index: dict[str, array[int]] = {}  # metric -> row by the device's ordinal, -1 for none
+        self._sub_index: dict[int, int] = {}  # by `_key`
         self._metric_rows: dict[str, array[int]] = {}
         self._metric_arrays: dict[str, Rows] = {}
-        self.row_metric: list[str] = []
-        self.row_sub: list[str] = []
+        self.row_sub = Subs(self)
         self._by_node: dict[int, array[int]] = {}
         self._places: tuple[int, int, dict[str, list[int]]] = (-1, 0, {})  # of the node asked for last
         self._devices_by_node: dict[int, list[int]] = {}
@@ -86,6 +116,7 @@ class Frame:
             pos=(np.int32, 0),  # place among the rows of its metric
             born=(np.int32, 0),  # which scrape of its target's epoch first showed it
             metric=(np.int16, 0),  # number of its metric in names.ORDER
+            sub=(np.int32, 0),  # number of its sub-series in `row_sub`
         )
         self.d = Columns(capacity, node=(np.int64, -1), target=(np.int64, -1), seq=(np.int64, 0), gpu=(np.bool_, False))
         self.t = Columns(
@@ -161,12 +192,16 @@ class Frame:
         index = self._device_index.get((node, part.key))
         if index is None:
             index = self._device_index[node, part.key] = self.d.add()
-            self.devices.append(Device(index, self.nodes[node], part.key, part.kind, -1))
+            ordinal = self._ordinals[part.kind]
+            self._ordinals[part.kind] += 1
+            self.devices.append(Device(index, self.nodes[node], part.key, part.kind, -1, ordinal))
             self._devices_by_node.setdefault(node, []).append(index)
             self.d.node[index] = node
             self.d.gpu[index] = part.kind == "gpu"
         device = self.devices[index]
-        device.attrs.update(part.attrs)
+        for name, told in part.attrs.items():  # nodes are alike: their slots, models and mounts have few names
+            if device.attrs.get(name) != told:
+                device.attrs[name] = intern(told)
         if device.attrs.get("pci"):
             self._pci[node, device.attrs["pci"]] = index
         return index
@@ -181,31 +216,33 @@ class Frame:
             return TOO_MANY
         target.rows += 1
         row = self.r.add()
-        r, node = self.r, int(self.t.node[target.index])
-        same = self._metric_rows.setdefault(metric.name, array("q"))
+        r, node, number = self.r, int(self.t.node[target.index]), names.ORDER[metric.name]
+        same = self._metric_rows.setdefault(metric.name, array("i"))
         r.device[row], r.node[row], r.target[row], r.pos[row] = device, node, target.index, len(same)
         r.born[row] = self.t.epoch_seq[target.index] + 1
-        r.metric[row] = names.ORDER[metric.name]
+        r.metric[row] = number
+        r.sub[row] = code = self.row_sub.code(sub)
         same.append(row)
-        self.row_metric.append(metric.name)
-        self.row_sub.append(sub)
-        self._by_node.setdefault(node, array("q")).append(row)
-        if sub:
-            self._sub_index[metric.name, device, sub] = row
+        self._by_node.setdefault(node, array("i")).append(row)
+        part = self.devices[device]
+        if sub or part.kind != metric.kind:
+            self._sub_index[_key(number, device, code)] = row
         else:
-            index = self._index.setdefault(metric.name, array("q"))
-            if len(index) <= device:
-                index.extend(array("q", [-1]) * max(device + 1 - len(index), len(index)))
-            index[device] = row
+            index = self._index.setdefault(metric.name, array("i"))
+            if len(index) <= part.ordinal:
+                index.extend(array("i", [-1]) * (part.ordinal + 1 - len(index)))
+            index[part.ordinal] = row
         return row
 
     def _row(self, metric: str, device: int, sub: str) -> int | None:
-        if sub:
-            return self._sub_index.get((metric, device, sub))
-        index = self._index.get(metric)
-        if index is None or device >= len(index) or index[device] < 0:
+        known, part = names.METRICS.get(metric), self.devices[device]
+        if known is None:
             return None
-        return index[device]
+        if sub or part.kind != known.kind:
+            code = self.row_sub.known(sub)
+            return None if code is None else self._sub_index.get(_key(names.ORDER[metric], device, code))
+        index = self._index.get(metric)
+        return index[part.ordinal] if index and part.ordinal < len(index) and index[part.ordinal] >= 0 else None
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -252,6 +289,25 @@ class Frame:
             known = self._metric_arrays[metric] = np.array(made[:], dtype=np.int64)
         return known
 
+    def beside(self, metric: str, rows: Rows) -> Rows:
+        """For each row that of another metric on the same device: of the same sub-series, else of none; -1: none."""
+        r, theirs = self.r, self.rows(metric)
+        found = self._matched(r.device[theirs], theirs, r.sub[theirs] == 0, r.device[rows])
+        if r.sub[rows].any():
+            same = self._matched(_keys(r, theirs), theirs, r.sub[theirs] != 0, _keys(r, rows))
+            found = np.where(same >= 0, same, found)
+        return found
+
+    @staticmethod
+    def _matched(keys: Rows, theirs: Rows, among: NDArray[np.bool_], wanted: Rows) -> Rows:
+        """For each wanted key the row that has it."""
+        keys, theirs = keys[among], theirs[among]
+        if not len(theirs):
+            return np.full(len(wanted), -1, dtype=np.int64)
+        order = np.argsort(keys, kind="stable")
+        place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+        return np.where(keys[place] == wanted, theirs[place], -1)
+
     def gpus(self) -> NDArray[np.int64]:
         return np.flatnonzero(self.d.gpu[: self.d.size])
 
@@ -263,8 +319,9 @@ class Frame:
         if known[0] != index or known[1] != len(mine):
             rows = list(mine)
             by_metric: dict[str, list[int]] = {}
-            for row, place in zip(rows, self.r.pos[rows].tolist() if rows else (), strict=True):
-                by_metric.setdefault(self.row_metric[row], []).append(place)
+            told = zip(self.r.metric[rows].tolist(), self.r.pos[rows].tolist(), strict=True) if rows else ()
+            for number, place in told:
+                by_metric.setdefault(_NAMES[number], []).append(place)
             known = self._places = (index, len(rows), by_metric)
         return list(known[2].get(metric, ()))
 
@@ -286,6 +343,11 @@ class Frame:
         row = self._row(metric, device, sub)
         return -1 if row is None else row
 
+    def rows_without(self, present: Container[str]) -> int:
+        """How many rows are of nodes that are not among these."""
+        gone = [index for index, name in enumerate(list(self.nodes)) if name not in present]
+        return sum(len(self._by_node.get(index, ())) for index in gone)
+
     def value(self, metric: str, node: str, device: str = "", sub: str = "") -> float | None:
         row = self.find(metric, node, device, sub)
         return None if row is None or self.r.mono[row] == NEVER else float(self.r.value[row])
@@ -297,7 +359,7 @@ class Frame:
                 continue
             device, value = self.device_of(row).key, float(self.r.value[row])
             age, source = mono - float(self.r.mono[row]), float(self.r.source[row])
-            yield Latest(self.row_metric[row], device, self.row_sub[row], value, age, source)
+            yield Latest(_NAMES[int(self.r.metric[row])], device, self.row_sub[row], value, age, source)
 
     def stale_targets(self, mono: float) -> NDArray[np.bool_]:
         """Which targets have had no good scrape for three intervals (a new one gets as long before it counts)."""
@@ -308,3 +370,13 @@ class Frame:
     def fresh_rows(self, rows: Rows, mono: float) -> NDArray[np.bool_]:
         """Which rows were received within three intervals of their target."""
         return mono - self.r.mono[rows] <= STALE_INTERVALS * self.t.interval[self.r.target[rows]]
+
+
+def _key(metric: int, device: int, sub: int) -> int:
+    """One number for a series with a sub-series: a third of what a tuple of the three would take."""
+    return (sub << 48) | (metric << 32) | device
+
+
+def _keys(r: Columns, rows: Rows) -> Rows:
+    """Device and sub-series as one number."""
+    return r.device[rows].astype(np.int64) << 32 | r.sub[rows]

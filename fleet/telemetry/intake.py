@@ -61,10 +61,18 @@ class Intake:
         self._process_start: dict[int, float] = {}
 
     def aliases_changed(self, resolve: Resolver | None = None) -> None:
-        """The alias table changed: verdicts on host labels are cached with the series, so forget them."""
+        """The alias table changed: where a verdict on a host label is another one now, forget what was cached with it.
+
+        Only there: a whole fleet's series read anew would cost minutes, and tables change with every node that comes.
+        """
         self.resolve = resolve or self.resolve
         for target in self.frame.targets:
-            target.cache.clear()
+            if any(self._judged(said, target.node) != code for said, code in target.claims.items()):
+                target.claims.clear()
+                target.cache.clear()
+
+    def _judged(self, said: str, node: str) -> int:
+        return series.check_host({series.HOST_LABEL: said}, node, self.resolve)
 
     def failed(self, target: Target, sentence: str) -> None:
         """A scrape that brought nothing. The values stay; their age tells."""
@@ -116,10 +124,12 @@ class Intake:
 
     def _note(self, target: Target, kind: names.DeviceKind, labels: Labels) -> _Noted:
         """Whose the labels are, worked out once for all series of a scrape that carry them."""
+        said = series.host_label(labels)
         code = series.check_host(labels, target.node, self.resolve)
+        if said and said != target.node:
+            target.claim(said, code)
         if code:
-            said = series.host_label(labels)[:100]
-            target.last_reject = f"{target.job} of {target.node} sent samples of host {said!r}: {REJECTS[code]}."
+            target.last_reject = f"{target.job} of {target.node} sent samples of host {said[:100]!r}: {REJECTS[code]}."
             return _Noted(kind, code)
         part = series.part_of(kind, labels)
         if isinstance(part, int):

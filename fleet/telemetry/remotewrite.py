@@ -16,6 +16,8 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import getitem
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +25,6 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message, message_fa
 from numpy.typing import NDArray
 
 from fleet.telemetry import packing, protobuf
-from fleet.telemetry.exposition import SeriesCache
 from fleet.telemetry.protobuf import BadMessage
 from fleet.telemetry.series import BAD_LABELS
 
@@ -32,9 +33,20 @@ STALE: Final = 0x7FF0000000000002  # the NaN by which Prometheus ends a series
 GENERATION_SECONDS = 120.0
 _UNMET: Final = -(1 << 40)
 _LONG, _SHORT = 18, 9
+# The last 18 bytes of a series, by what they are when its sample is the full one, or the short one.
 _TAIL = np.dtype(
-    [("head", "<u2"), ("key", "u1"), ("value", "<f8"), ("stamp_key", "u1"), ("low", "<u4"), ("high", "<u2")]
+    {
+        "names": ["head", "short", "value", "word"],
+        "formats": ["<u4", "<u2", "<f8", "<u8"],  # word: a byte, the stamp's key, and its six bytes
+        "offsets": [0, 9, 3, 10],
+        "itemsize": _LONG,
+    }
 )
+_HEAD_MASK, _FULL_HEAD, _ZERO_HEAD = 0xFFFFFF, 0x091012, 0x0712
+_STAMP_MASK, _STAMP = np.uint64(0x808080808080FF00), np.uint64(0x0080808080801000)  # six bytes, all but the last go on
+_ODD, _EVEN, _14 = np.uint64(0x007F007F007F), np.uint64(0x7F007F007F00), np.uint64(0x3FFF)
+_1, _16 = np.uint64(1), np.uint64(16)
+_CUTS = np.array([slice(None, -_LONG), slice(None, -_SHORT)], dtype=object)
 _NO_STAMPS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 MAX_LABELS = 128
 MAX_SERIES = 200_000  # of one request
@@ -52,11 +64,17 @@ class PushedSamples:
 
 
 @dataclass(slots=True)
-class PushCache(SeriesCache):
-    """The cache for series of many nodes. A generation lasts two minutes, in which everything alive is seen again."""
+class PushCache:
+    """Labels -> row for series of many nodes, bounded under churn.
+
+    Two generations: one lasts two minutes, in which everything alive is seen again, unless it grows beyond `most`.
+    """
 
     limit: int = 200_000
     most: int = 2_000_000
+    young: dict[int, int] = field(default_factory=dict)
+    old: dict[int, int] = field(default_factory=dict)
+    rotations: int = 0
     now: float = 0.0  # set by whoever reads, in seconds
     turned: float = 0.0
 
@@ -66,7 +84,7 @@ class PushCache(SeriesCache):
             self.young[key] = row
         return row
 
-    def settle(self, live: int) -> None:
+    def settle(self) -> None:
         size = len(self.young)
         if size > self.most or (size > self.limit and self.now - self.turned >= GENERATION_SECONDS):
             self.old, self.young, self.turned = self.young, {}, self.now
@@ -79,8 +97,8 @@ def _messages() -> tuple[Any, Any]:
     outer = proto.message_type.add(name="Outer")
     outer.field.add(name="timeseries", number=1, type=12, label=3)
     label = proto.message_type.add(name="Label")
-    label.field.add(name="name", number=1, type=12, label=1)
-    label.field.add(name="value", number=2, type=12, label=1)
+    label.field.add(name="name", number=1, type=9, label=1)
+    label.field.add(name="value", number=2, type=9, label=1)
     labels = proto.message_type.add(name="Labels")
     labels.field.add(name="labels", number=1, type=11, type_name=".muster.Label", label=3)
     pool = descriptor_pool.DescriptorPool()
@@ -211,24 +229,21 @@ def _read_one(data: bytes, place: int, new: NewSeries, extra: _Extra, counts: Co
     return row if len(found.samples) == 1 and not found.histograms and not found.exemplars else None
 
 
-def _tails(series: Sequence[bytes]) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_], list[int]]:
-    """The last sample of each series: values, times, which could be read, and where the labels end."""
+def _tails(series: Sequence[bytes]) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_], list[slice]]:
+    """The last sample of each series: values, times, which could be read, and where the labels are."""
     joined = b"".join([data[-_LONG:] for data in series])
     if len(joined) != _LONG * len(series):  # one is shorter than a sample: pad it, so that it is read in full
         joined = b"".join([data[-_LONG:].rjust(_LONG, b"\0") for data in series])
     tails = np.frombuffer(joined, dtype=_TAIL)
-    raw = np.frombuffer(joined, dtype=np.uint8).reshape(-1, _LONG)
-    low, high = tails["low"].astype(np.int64), tails["high"].astype(np.int64)
-    timed = (tails["stamp_key"] == 0x10) & (low & 0x80808080 == 0x80808080) & (high & 0x8080 == 0x0080)
-    full = timed & (tails["head"] == 0x1012) & (tails["key"] == 0x09)
-    zero = timed & ~full & (raw[:, 9] == 0x12) & (raw[:, 10] == 0x07)
-    stamps = low & 0x7F
-    for part, shift in ((low, 8), (low, 16), (low, 24)):
-        stamps |= (part >> shift & 0x7F) << (shift // 8 * 7)
-    stamps |= (high & 0x7F) << 28
-    stamps |= (high >> 8 & 0x7F) << 35
-    cuts = np.where(zero, -_SHORT, -_LONG).tolist()
-    return np.where(zero, 0.0, tails["value"]), stamps, full | zero, cuts
+    word = tails["word"].copy()
+    timed = word & _STAMP_MASK == _STAMP
+    full = timed & (tails["head"] & _HEAD_MASK == _FULL_HEAD)
+    zero = timed & ~full & (tails["short"] == _ZERO_HEAD)
+    word >>= _16  # seven bits in each byte become fourteen in two, and then one number
+    word = word & _ODD | (word & _EVEN) >> _1
+    stamps = word & _14 | (word >> _16 & _14) << np.uint64(14) | (word >> np.uint64(32)) << np.uint64(28)
+    cuts: list[slice] = _CUTS[zero.astype(np.intp)].tolist()
+    return np.where(zero, 0.0, tails["value"]), stamps.astype(np.int64), full | zero, cuts
 
 
 def read(series: Sequence[bytes], cache: PushCache, new: NewSeries) -> PushedSamples:
@@ -237,8 +252,8 @@ def read(series: Sequence[bytes], cache: PushCache, new: NewSeries) -> PushedSam
     if not series:
         return PushedSamples(_NO_STAMPS, np.empty(0), _NO_STAMPS, counts)
     values, stamps, good, cuts = _tails(series)
-    find = cache.young.get
-    rows = np.array([find(hash(data[:cut]), _UNMET) for data, cut in zip(series, cuts, strict=True)], dtype=np.int64)
+    keys = map(hash, map(getitem, series, cuts))
+    rows = np.fromiter(map(cache.young.get, keys, repeat(_UNMET)), dtype=np.int64, count=len(series))
     unmet = np.flatnonzero((rows == _UNMET) | ~good)
     if len(unmet):
         rows[unmet] = _UNMET
@@ -246,7 +261,7 @@ def read(series: Sequence[bytes], cache: PushCache, new: NewSeries) -> PushedSam
         for place in unmet.tolist():
             _meet(series[place], place, bool(good[place]), cuts[place], (cache, new), rows, extra, counts)
         rows, values, stamps = _merged(rows, values, stamps, extra)
-    cache.settle(0)
+    cache.settle()
     counts["samples"] = len(rows)
     return PushedSamples(rows, values, stamps, counts)
 
@@ -255,7 +270,7 @@ def _meet(
     data: bytes,
     place: int,
     good: bool,
-    cut: int,
+    cut: slice,
     known: tuple[PushCache, NewSeries],
     rows: NDArray[np.int64],
     extra: _Extra,
@@ -263,10 +278,11 @@ def _meet(
 ) -> None:
     """A series that was not found: in the older generation, or to be read."""
     cache, new = known
-    key = hash(data[:cut])
+    text = data[cut]
+    key = hash(text)
     row = cache.met(key) if good else None
     if row is None:
-        pairs = _labels_only(data[:cut]) if good and len(data) <= MAX_SERIES_BYTES else None
+        pairs = _labels_only(text) if good and len(data) <= MAX_SERIES_BYTES else None
         if pairs is None:
             _read_one(data, place, new, extra, counts)
             return
@@ -277,11 +293,15 @@ def _meet(
 def _labels_only(data: bytes) -> list[tuple[str, str]] | None:
     """The labels, when these bytes are the one plain way to write them and nothing else: then their length says so."""
     try:
-        found = [(label.name, label.value) for label in _Labels.FromString(data).labels]
-        pairs = [(protobuf.text(name), protobuf.text(value)) for name, value in found]
-    except (message.DecodeError, BadMessage):
+        pairs = [(label.name, label.value) for label in _Labels.FromString(data).labels]
+    except message.DecodeError:
         return None
-    plain = sum(_framed(_framed(len(name)) + _framed(len(value))) for name, value in found)
+    short = sum([len(name) + len(value) + 6 for name, value in pairs if name and value])
+    if short == len(data) and data.isascii() and b"\0" not in data:  # texts after two bytes each, and labels too
+        return pairs
+    if any("\0" in name or "\0" in value for name, value in pairs):
+        return None
+    plain = sum(_framed(_framed(len(name.encode())) + _framed(len(value.encode()))) for name, value in pairs)
     return pairs if plain == len(data) else None
 
 

@@ -104,7 +104,7 @@ class Request:
                 rows.append(row)
                 values.append(sample.value)
                 stamps.append(sample.timestamp)
-        cache.settle(0)
+        cache.settle()
         counts["samples"] = len(rows)
         return _made(rows, values, stamps, counts)
 

@@ -38,7 +38,8 @@ REJECTS: dict[int, str] = {
     NO_DEVICE: "no_device",
     BAD_LABELS: "bad_label",
 }
-_HOST = ("Hostname", "hostname")
+HOST_LABEL = "Hostname"
+_HOST = (HOST_LABEL, "hostname")
 _UUID = ("UUID", "gpu_uuid", "uuid")
 _SUBS = ("GPU_I_ID", "clock_event", "health_watch", "peer_gpu", "nvlink")
 _VIRTUAL_NIC = re.compile(r"^(lo|veth|cali|docker|cni|flannel|br-|virbr|tunl|tap|kube-|dummy|lxc|nodelocaldns|vxlan)")

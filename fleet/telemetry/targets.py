@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from fleet.telemetry.exposition import SeriesCache
+from fleet.telemetry.seriescache import SeriesCache
+
+MAX_CLAIMS = 64  # host names of one exporter; more is somebody inventing them
+_NO_CODE = 1  # what no name is ever judged as
 
 
 @dataclass(slots=True)
@@ -21,6 +24,7 @@ class Target:
     job: str
     since_mono: float = 0.0
     cache: SeriesCache = field(default_factory=SeriesCache)
+    claims: dict[str, int] = field(default_factory=dict)  # other host names it spoke for -> 0, or why not
     rows: int = 0
     failures: int = 0  # in a row
     last_error: str = ""
@@ -29,6 +33,13 @@ class Target:
     last_seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     rejects: Counter[str] = field(default_factory=Counter)
+
+    def claim(self, said: str, code: int) -> None:
+        """Remember how a host name was judged; of too many none, so that every change of names counts."""
+        if len(self.claims) < MAX_CLAIMS:
+            self.claims[said] = code
+        else:
+            self.claims[""] = _NO_CODE
 
     def failed(self, sentence: str) -> None:
         self.failures += 1

@@ -13,12 +13,13 @@ import orjson
 
 from fleet.ports.errors import PortError
 from fleet.telemetry import kernelsignals, loki
-from fleet.telemetry.exposition import SeriesCache, parse
+from fleet.telemetry.exposition import parse
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.healthevents import EventBatch, read_alerts, read_events
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.kernellog import MAX_HOST, MAX_TEXT, Batch, read_batch, read_time
 from fleet.telemetry.series import REJECTS
+from fleet.telemetry.seriescache import SeriesCache
 from tests.unit.telemetry.texts import Series, plainly
 
 WALL = 1_800_000_000.0

@@ -70,12 +70,9 @@ class RowRule(FrameRule):
         if len(known) < len(rows):
             known = np.concatenate([known, np.full(len(rows) - len(known), -1, dtype=np.int64)])
         theirs = len(self.frame.rows(metric))
-        if theirs and (known < 0).any():
-            for place in np.flatnonzero(known < 0).tolist() if self._grew(metric, theirs, len(rows)) else ():
-                row = int(rows[place])
-                device, sub = int(self.frame.r.device[row]), self.frame.row_sub[row]
-                found = self.frame.row_at(metric, device, sub)
-                known[place] = found if found >= 0 or not sub else self.frame.row_at(metric, device)
+        missing = np.flatnonzero(known < 0)
+        if theirs and len(missing) and self._grew(metric, theirs, len(rows)):
+            known[missing] = self.frame.beside(metric, rows[missing])
         self._companions[metric] = known
         return known
 

@@ -15,8 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fleet.ops.bench import _writes as writes
 from fleet.telemetry import packing, remotewrite, remotewrite2
-from fleet.telemetry.exposition import SeriesCache, parse
+from fleet.telemetry.exposition import parse
 from fleet.telemetry.remotewrite import PushCache
+from fleet.telemetry.seriescache import SeriesCache
 
 GPUS, FAMILIES, TEXTS = 8, 40, 4
 SECONDS, TURNS = 1.5, 3

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from fleet.telemetry.exposition import Parsed, SeriesCache, parse
+from fleet.telemetry.exposition import Parsed, parse
+from fleet.telemetry.seriescache import SeriesCache
 from tests.unit.telemetry.texts import Sample, Series, plainly
 
 NAMES = st.sampled_from(["up", "DCGM_FI_DEV_GPU_TEMP", "a:b", "x_total", "up_x"])
@@ -95,13 +96,27 @@ def damaged(draw: st.DrawFn) -> bytes:
 @given(st.lists(damaged(), min_size=1, max_size=3), st.sampled_from([None, frozenset({b"up", b"x_total"})]))
 def test_damaged_text_reads_the_same_cold_and_warm(bodies: list[bytes], wanted: frozenset[bytes] | None) -> None:
     cache, series = SeriesCache(limit=4), Series()
-    for body in [*bodies, *bodies]:
+    for body in [body for body in [*bodies, *bodies] for _ in range(2)]:  # after another one, and after itself
         samples, bad = plainly(body, wanted)
         parsed = parse(body, cache, series.new, wanted)
         assert same(told(parsed, series), samples), body
         if wanted is None:
             mine = sum(parsed.counts.values()) - parsed.counts["samples"]
             assert mine == sum(bad.values()), (body, parsed.counts, bad)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.lists(st.lists(lines() | st.just("# HELP up x y"), max_size=8), min_size=1, max_size=4))
+def test_lines_that_come_and_go_and_change_places_read_the_same(data: st.DataObject, pieces: list[list[str]]) -> None:
+    cache, series = SeriesCache(limit=6), Series()
+    for _ in range(5):
+        chosen = (
+            data.draw(st.permutations(pieces)) if data.draw(st.booleans()) else pieces[: data.draw(st.integers(1, 4))]
+        )
+        body = ("\n".join(line for piece in chosen for line in piece) + "\n").encode()
+        samples, _ = plainly(body, None)
+        assert same(told(parse(body, cache, series.new), series), samples), body
+        assert len(cache) <= 3 * max(6, 2 * len(samples)) + len(samples)
 
 
 @settings(max_examples=200, deadline=None)

@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.telemetry import loki, packing, protobuf, remotewrite, remotewrite2
-from fleet.telemetry.exposition import MAX_LINES, SeriesCache, parse
+from fleet.telemetry.exposition import MAX_LINES, parse
 from fleet.telemetry.frame import MAX_ROWS_PER_TARGET, Frame
 from fleet.telemetry.healthevents import MAX_EVENTS, read_alerts, read_events
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.kernellog import MAX_RECORDS, read_batch, read_time
 from fleet.telemetry.kernelsignals import match
 from fleet.telemetry.remotewrite import MAX_SERIES, PushCache
+from fleet.telemetry.seriescache import SeriesCache
 from tests.fuzz.harnesses import HARNESSES
 from tests.fuzz.seeds import seeds
 from tests.unit.telemetry.test_healthevents import alert, sentinel

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fleet.telemetry import names
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.series import AMBIGUOUS, Ambiguous
+from fleet.telemetry.targets import MAX_CLAIMS
 from tests.unit.telemetry.texts import dcgm
 
 NOW = 1_800_000_000.0
@@ -121,6 +124,38 @@ def test_a_changed_alias_table_is_believed_at_once(station: Station) -> None:
     station.scrape(dcgm("stranger", {TEMP: 70}))
     station.intake.aliases_changed(lambda said: "n1")
     assert station.scrape(dcgm("stranger", {TEMP: 70})) == 8
+
+
+TABLES = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(["n1", "n2", AMBIGUOUS]), max_size=3)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(TABLES, st.lists(st.sampled_from(["n1", "a", "b", "c"]), max_size=3)), max_size=5))
+def test_a_table_that_changes_is_believed_as_by_one_who_never_knew_another(
+    turns: list[tuple[dict[str, str | Ambiguous], list[str]]],
+) -> None:
+    station = Station()
+    for table, hosts in turns:
+        station.intake.aliases_changed(table.get)
+        body = b"".join(dcgm(host, {TEMP: 60}) for host in hosts)
+        fresh = Station()
+        fresh.intake.aliases_changed(table.get)
+        assert station.scrape(body) == fresh.scrape(body)
+
+
+def test_a_table_that_changes_elsewhere_costs_nothing(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
+    station.scrape(dcgm("n1.cluster.local", {TEMP: 61}))
+    monkeypatch.setattr(station.frame, "row", None)  # every series is known
+    station.intake.aliases_changed(lambda said: "n9" if said == "new" else resolve(said))
+    assert station.scrape(dcgm("n1.cluster.local", {TEMP: 62})) == 8
+
+
+def test_a_change_of_names_counts_for_one_who_speaks_for_too_many() -> None:
+    station = Station()
+    body = b"".join(dcgm(f"h{number}", {TEMP: 60}) for number in range(2 * MAX_CLAIMS))
+    assert station.scrape(body) == 0
+    station.intake.aliases_changed({f"h{2 * MAX_CLAIMS - 1}": "n1"}.get)
+    assert station.scrape(body) == 8
 
 
 def test_some_foreign_samples_do_not_spoil_the_nodes_own(station: Station) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fleet.telemetry import names, packing, remotewrite
 from fleet.telemetry.claims import claims, instance_host
 from fleet.telemetry.frame import NEVER, Frame
@@ -177,3 +180,24 @@ def test_values_that_are_none_do_not_enter() -> None:
     assert pusher.temps(0, value=9.223372036854775794e18) == {"blank": 1}
     assert pusher.temps(1, value=float("nan")) == {"nan": 1}
     assert pusher.temps(2, value=5000.0) == {"absurd_value": 1}
+
+
+TABLES = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(["n1", "n2", AMBIGUOUS]), max_size=3)
+HOSTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), st.integers(0, 1)), max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(TABLES, HOSTS), max_size=5), st.sampled_from(["", "n1"]))
+def test_a_table_that_changes_is_believed_as_by_one_who_never_knew_another(
+    turns: list[tuple[dict[str, str | Ambiguous], list[tuple[str, str, int]]]], only: str
+) -> None:
+    """Which of the series enter, and why the others do not, is the same with what was remembered and without."""
+    pusher, fresh = Pusher(), Pusher()
+    for table, hosts in turns:
+        for one in (pusher, fresh):
+            one.tick()
+            one.intake.resolve = table.get
+        pusher.intake.aliases_changed()
+        fresh.intake._caches.clear()
+        many = [({**gpu("x", index), "Hostname": a, "node": b}, [(50.0, pusher.ms)]) for a, b, index in hosts]
+        assert pusher.push(many, only) == fresh.push(many, only)
