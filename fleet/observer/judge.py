@@ -3,6 +3,10 @@
 Decides what is committed together: the edges, the rules' memory of those nodes, the plans and the audit rows. Edges
 wait in one queue until a commit has taken them, whichever thread found them, so a database that is away loses none.
 Refuses to let the path of a fatal line wait for a cycle: only the two commits exclude each other.
+
+A series keeps its row for ever, because rules remember by row, and what they remember of one node must never be taken
+for another's. So rows of nodes that left are not given to those that come: when they are a third of all, the observer
+ends and begins anew from what is saved, as after any restart.
 """
 
 from __future__ import annotations
@@ -35,7 +39,9 @@ from fleet.telemetry.kernellog import KernelLine
 
 log = logging.getLogger(__name__)
 BATCH = 2000
-OTHERS = 50  # nodes whose memory is saved in one commit though nothing was found on them
+OTHERS = 20  # nodes whose memory is saved in one commit though nothing was found on them
+GONE_SHARE, GONE_ROWS = 3, 100_000  # one row in so many, and no fewer: a restart costs a round of cold scrapes
+GONE_LOOK, GONE_PATIENCE = 60.0, 3600.0  # seconds between two looks, and before the first
 Heard = KernelLine | HealthEvent
 
 
@@ -56,6 +62,7 @@ class Judge:
         self.opened = 0
         self.plans = 0
         self.edges = 0
+        self._look_at = session.clock.monotonic() + GONE_PATIENCE
 
     def start(self) -> None:
         """Take back what was remembered, before the first line and the first cycle."""
@@ -86,6 +93,7 @@ class Judge:
         """All rules once; verdicts of every node. Nothing is written before `commit`."""
         clock = self.session.clock
         nodes = self.read_facts()
+        self._renew(nodes)
         view = ClusterView(now=clock.now(), monotonic=clock.monotonic(), frame=self.frame, nodes=nodes)
         edges = self.rules.look(self.engine, view.now) + self.engine.cycle(view)
         verdicts = self.engine.verdicts(view)
@@ -93,6 +101,16 @@ class Judge:
         with self._queue_lock:
             self._queue += edges
         return verdicts
+
+    def _renew(self, nodes: dict[str, NodeFacts]) -> None:
+        """End when too much of the frame is of nodes that left; see the module."""
+        mono = self.session.clock.monotonic()
+        if mono < self._look_at:
+            return
+        self._look_at = mono + GONE_LOOK
+        gone = self.frame.rows_without(nodes)
+        if gone >= GONE_ROWS and gone * GONE_SHARE >= self.frame.r.size:
+            self.session.end(f"{gone} of {self.frame.r.size} series are of nodes that left; what is kept begins anew.")
 
     def suspect(self, edges: Sequence[Edge], over: Sequence[tuple[str, str]]) -> None:
         """Suspicions of grey failures, and those that did not hold. Nothing is written before `commit`."""

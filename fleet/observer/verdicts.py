@@ -24,7 +24,7 @@ from fleet.observer.session import Session
 from fleet.telemetry.frame import Frame
 
 TOLD_EVERY = timedelta(seconds=15)
-BATCH = 1000
+BATCH = 200  # rows in one transaction: a fatal line waits for the lease's row no longer than that takes
 _NUMBERS = re.compile(r"\bfor \d+ s\b")
 
 

@@ -14,10 +14,13 @@ from fleet.health.models import Incident, RuleState, Signal
 from fleet.health.rules.types import Edge
 from fleet.inventory.models import Node
 from fleet.lifecycle.models import NodeLifecycle, Workflow
+from fleet.observer import judge as judging
 from fleet.observer.judge import Judge
 from fleet.observer.session import Session, Stopping
+from fleet.telemetry import names
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.kernellog import KernelLine
+from fleet.telemetry.series import Part
 from tests.builders import TestClock
 
 pytestmark = pytest.mark.django_db
@@ -163,3 +166,21 @@ def test_a_fatal_line_saves_only_the_memory_of_its_own_node(judge: Judge) -> Non
     judge.remember({"gpu-r01-02"})
     assert not judge.commit_at_once()  # nothing was found: that memory can wait for the cycle
     assert judge.commit() and not judge.commit()
+
+
+@pytest.mark.parametrize(("gone", "ends"), [("left-long-ago", True), (NODE, False)])
+def test_what_is_kept_begins_anew_when_a_third_of_it_is_of_nodes_that_left(
+    judge: Judge, session: Session, clock: TestClock, monkeypatch: pytest.MonkeyPatch, gone: str, ends: bool
+) -> None:
+    monkeypatch.setattr(judging, "GONE_ROWS", 4)
+    for node, rows in ((NODE, 8), (gone, 4)):
+        target = judge.frame.target(node, "node-exporter", 15.0)
+        for number in range(rows):
+            port = judge.frame.place(target, Part(f"mlx5_{number}/1", "port"))
+            judge.frame.row(target, names.METRICS[names.IB_STATE], port)
+    judge.cycle()
+    assert not session.stopping(), "not right after a start"
+    clock.tick(judging.GONE_PATIENCE)
+    judge.cycle()
+    assert session.stopping() is ends
+    assert ("4 of 12 series" in session.why) is ends
