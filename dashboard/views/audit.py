@@ -32,11 +32,15 @@ COLUMNS = ("at", "actor", "action", "object", "node", "detail", "chain", "seq", 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
+FIRST_YEAR, LAST_YEAR = 1970, 9000  # beyond them a day has no beginning in every time zone
+
+
 def _day(text: str) -> date | None:
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         return None
+    return day if FIRST_YEAR <= day.year <= LAST_YEAR else None
 
 
 def _wanted(request: HttpRequest) -> lists.AuditFilter:

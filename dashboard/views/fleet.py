@@ -292,7 +292,7 @@ def _table(
         lambda: ranked(chosen if everything else [row for row in chosen if not row.plain], sort),
     )
     asked = query.get("page", "")
-    page = max(1, int(asked)) if asked.isdigit() and len(asked) < 7 else 1
+    page = max(1, int(asked)) if asked.isdecimal() and len(asked) < 7 else 1
     pages = max(1, -(-len(listed) // PAGE))
     page = min(page, pages)
     start = (page - 1) * PAGE

@@ -1,8 +1,9 @@
 """Denies by default.
 
 Decides for every request whether its view was declared: public, or needing a right (`fleet.access.decorators`). A view
-that declares nothing is a 403, so that a forgotten decorator fails closed. Refuses to know clusters: a view about one
-cluster asks `selectors.may` itself for that scope.
+that declares nothing is a 403, so that a forgotten decorator fails closed. Refuses a NUL in an address, a query or a
+form: no page sends one, and no database compares with it. Refuses to know clusters: a view about one cluster asks
+`selectors.may` itself for that scope.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 
 from fleet.access.decorators import declared_right
 from fleet.access.rights import least_role
 from fleet.access.selectors import may
+
+_FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 
 
 class DenyByDefault:
@@ -37,6 +40,11 @@ class DenyByDefault:
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> HttpResponseBase | None:
+        if _holds_nul(request):
+            said = "The request holds a NUL."
+            if request.path.startswith("/api/"):
+                return JsonResponse({"error": said}, status=400)
+            raise BadRequest(said)
         right = declared_right(view)
         if right == "":
             return None
@@ -49,3 +57,10 @@ class DenyByDefault:
         if not may(request.user, right):
             raise PermissionDenied(least_role(right))
         return None
+
+
+def _holds_nul(request: HttpRequest) -> bool:
+    given = [request.GET] if request.META.get("QUERY_STRING") else []
+    if request.method == "POST" and request.content_type in _FORMS:
+        given.append(request.POST)
+    return "\0" in request.path or any("\0" in text for form in given for _, many in form.lists() for text in many)

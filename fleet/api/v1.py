@@ -19,7 +19,7 @@ from fleet.lifecycle.models import Workflow
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.readmodels.fleet_map import Filters, NodeRow, rows
 
-MOST = 1000
+MOST, FARTHEST = 1000, 10**9
 api = NinjaAPI(
     title="Muster",
     version=settings.VERSION,
@@ -101,7 +101,7 @@ class Paging(Schema):
     offset: int = 0
 
     def cut(self) -> slice:
-        start = max(0, self.offset)
+        start = max(0, min(FARTHEST, self.offset))
         return slice(start, start + max(1, min(MOST, self.limit)))
 
 

@@ -39,7 +39,7 @@ def values_of(seen: NodeSeen, old: Node | None, how: Reading, now: datetime) -> 
     place = placement(seen.labels, how.label_keys)
     hold = seen.annotations.get(HOLD_ANNOTATION, "")[:200]
     return {
-        "uid": seen.uid,
+        "uid": seen.uid[:64],
         "pool_id": how.pools.get(place.pool) if place.pool else (old.pool_id if old else None),
         "rack": place.rack or (old.rack if old else ""),
         "leaf": place.leaf or (old.leaf if old else ""),
@@ -61,7 +61,7 @@ def values_of(seen: NodeSeen, old: Node | None, how: Reading, now: datetime) -> 
         "labels": dict(seen.labels),
         "gone_at": None,
         "heartbeat_at": seen.heartbeat_at,
-        "resource_version": seen.resource_version,
+        "resource_version": seen.resource_version[:64],
         "seen_at": now,
     }
 
@@ -78,10 +78,11 @@ def _foreign_hold(seen: NodeSeen, hold: str, old: Node | None) -> bool:
 
 def _boot(seen: NodeSeen, old: Node | None, now: datetime) -> dict[str, Any]:
     """An empty boot id is a kubelet that has not reported yet, never a reboot."""
-    if old is None or not seen.boot_id:
-        return {"boot_id": old.boot_id if old else seen.boot_id, "boot_since": old.boot_since if old else None}
-    changed = bool(old.boot_id) and old.boot_id != seen.boot_id
-    return {"boot_id": seen.boot_id, "boot_since": now if changed else old.boot_since}
+    boot_id = seen.boot_id[:64]  # a node says what it likes of itself
+    if old is None or not boot_id:
+        return {"boot_id": old.boot_id if old else boot_id, "boot_since": old.boot_since if old else None}
+    changed = bool(old.boot_id) and old.boot_id != boot_id
+    return {"boot_id": boot_id, "boot_since": now if changed else old.boot_since}
 
 
 def _gpus(seen: NodeSeen, old: Node | None) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def _gpus(seen: NodeSeen, old: Node | None) -> dict[str, Any]:
     known = [n for n in (old.gpu_expected if old else None, seen.gpu_capacity) if n is not None]
     return {
         "gpu_model": ((old.gpu_model if old else "") or seen.labels.get("nvidia.com/gpu.product", ""))[:100],
-        "gpu_expected": int(label) if label.isdigit() and len(label) < 5 else max(known, default=None),
+        "gpu_expected": int(label) if label.isdecimal() and len(label) < 5 else max(known, default=None),
         "gpu_capacity": seen.gpu_capacity,
         "gpu_allocatable": seen.gpu_allocatable,
     }

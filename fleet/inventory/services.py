@@ -182,7 +182,7 @@ def sync_devices(cluster_id: int, seen: Sequence[DeviceSeen], now: datetime, epo
             node_id=d.node_id, kind=d.kind, key=d.key[:200], index=d.index, serial=d.serial[:100], pci=d.pci[:32],
             model=d.model[:100], first_seen_at=now,
         )
-        for d in {(d.node_id, d.kind, d.key): d for d in seen}.values()
+        for d in {(d.node_id, d.kind, d.key[:200]): d for d in seen}.values()
     ]  # fmt: skip
     Device.objects.bulk_create(
         rows,

@@ -93,7 +93,7 @@ class Keeper:
             index = device.attrs.get("index", "")
             seen.append(
                 DeviceSeen(
-                    node_id, kind, device.key, int(index) if index.isdigit() else None,
+                    node_id, kind, device.key, int(index) if index.isdecimal() and len(index) <= 4 else None,
                     device.attrs.get("serial", ""), device.attrs.get("pci", ""), device.attrs.get("model", ""),
                 )
             )  # fmt: skip

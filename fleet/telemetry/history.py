@@ -109,7 +109,7 @@ class Recorder:
 
 
 def _slot(index: str) -> int:
-    return int(index) if index.isdigit() and int(index) < MAX_GPUS else -1
+    return int(index) if index.isdecimal() and len(index) < 4 and int(index) < MAX_GPUS else -1
 
 
 def _pack(grids: list[_Grid], node: int) -> bytes:

@@ -38,6 +38,7 @@ REJECTS: dict[int, str] = {
     NO_DEVICE: "no_device",
     BAD_LABELS: "bad_label",
 }
+MAX_NAME, MAX_FACT = 1_024, 256  # of a device, and of what its labels tell besides
 HOST_LABEL = "Hostname"
 _HOST = (HOST_LABEL, "hostname")
 _UUID = ("UUID", "gpu_uuid", "uuid")
@@ -94,6 +95,11 @@ def metric_of(name: str) -> Metric | None:
 
 def part_of(kind: DeviceKind, labels: dict[str, str]) -> Part | int:
     """Which device the labels mean, or the negative code of why none. Depends on nothing else, so it can be noted."""
+    part = _part(kind, labels)
+    return BAD_LABELS if isinstance(part, Part) and max(len(part.key), len(part.sub)) > MAX_NAME else part
+
+
+def _part(kind: DeviceKind, labels: dict[str, str]) -> Part | int:
     if kind == "gpu":
         return _gpu(labels)
     if kind == "port":
@@ -134,14 +140,15 @@ def _gpu(labels: dict[str, str]) -> Part | int:
         uuid = f"pci:{address}"
     if not uuid:
         return NO_DEVICE
+    index = labels.get("gpu", "")
     attrs = {
-        "index": labels.get("gpu", ""),
+        "index": index if index.isascii() and index.isdigit() and len(index) <= 4 else "",
         "pci": address,
         "model": intern(labels.get("modelName") or labels.get("model_name", "")),
         "driver": intern(labels.get("DCGM_FI_DRIVER_VERSION", "")),
         "serial": labels.get("DCGM_FI_DEV_SERIAL", ""),
     }
-    return Part(uuid, "gpu", _first(labels, _SUBS), {key: text for key, text in attrs.items() if text})
+    return Part(uuid, "gpu", _first(labels, _SUBS), {key: text[:MAX_FACT] for key, text in attrs.items() if text})
 
 
 def _mount(labels: dict[str, str]) -> Part | int:
@@ -155,7 +162,7 @@ def _mount(labels: dict[str, str]) -> Part | int:
         return UNWANTED  # another reason, such as a missing permission of the exporter, says nothing about the mount
     attrs = {"server": labels.get("device", "").partition(":")[0], "export": labels.get("device", "")}
     attrs |= {"mountpoint": point, "fstype": labels.get("fstype", "")}
-    return Part(f"mount:{point}", "mount", "", attrs)
+    return Part(f"mount:{point}", "mount", "", {key: text[:MAX_NAME] for key, text in attrs.items()})
 
 
 def _export(labels: dict[str, str]) -> Part | int:

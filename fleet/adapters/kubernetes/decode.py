@@ -6,7 +6,7 @@ whatever else is odd or missing reads as empty.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from fleet.adapters.kubernetes.gang import gang_of
@@ -95,7 +95,7 @@ def pod(raw: Any) -> PodSeen:
         gpus=sum(_requested(container) for container in containers),
         grace_seconds=max(0, grace),
         # deletionTimestamp is when the grace period ends, not when the deletion was asked for.
-        deleting_since=_earlier(due, min(max(0, grace), 10**8)) if due else None,
+        deleting_since=due - timedelta(seconds=min(max(0, grace), 10**8)) if due else None,
         finalizers=strings(meta.get("finalizers")),
         local_data=any("emptyDir" in volume for volume in items(spec.get("volumes"))),
         labels=labels,
@@ -127,13 +127,6 @@ def event(raw: Any) -> EventSeen:
         type=text(seen.get("type")),
         at=next((found for found in moments if found), None),
     )
-
-
-def _earlier(due: datetime, seconds: int) -> datetime:
-    try:
-        return due - timedelta(seconds=seconds)
-    except OverflowError:  # it stands at the first days of the calendar
-        return due
 
 
 def _three(entry: dict[str, Any], first: str, second: str, third: str) -> tuple[str, str, str]:

@@ -1,7 +1,7 @@
 """Reading foreign JSON without trust: every accessor gives the wanted type or an empty value.
 
 Decides how odd values are read: no text holds a NUL (a condition's message may, and no database takes it), and no
-number more than 32 bits. Refuses to raise: an object with a strange field is still an object.
+number more than nine digits. Refuses to raise: an object with a strange field is still an object.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-MOST = 2**31 - 1
+MOST = 10**9
+FIRST_YEAR, LAST_YEAR = 1970, 9000  # beyond them no time zone and no difference can be applied
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -48,11 +49,12 @@ def whole(value: Any, default: int) -> int:
 
 
 def moment(value: Any) -> datetime | None:
-    """RFC 3339 as aware UTC, None if absent or unreadable."""
+    """RFC 3339 as aware UTC, None if absent, unreadable or no time that anything happened at."""
     if not isinstance(value, str) or not value:
         return None
     try:
         found = datetime.fromisoformat(value)
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        found = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
+    return found if FIRST_YEAR <= found.year <= LAST_YEAR else None

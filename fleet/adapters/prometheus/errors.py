@@ -63,4 +63,4 @@ def document_of(body: bytes) -> dict[str, Any] | None:
 
 
 def _wait(text: str) -> float | None:
-    return min(float(text), MAX_WAIT) if text.isdigit() else None
+    return min(float(text), MAX_WAIT) if text.isdecimal() else None
