@@ -22,7 +22,7 @@ from fleet.lifecycle.intents import DISRUPTING
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Intent, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked
-from fleet.lifecycle.playbooks import DRAIN, HOLD, REMEDIES, WAIT_REPAIR, plan_for
+from fleet.lifecycle.playbooks import DRAIN, FENCE, HOLD, REMEDIES, WAIT_REPAIR, plan_for
 from fleet.policy import services as claims
 from fleet.policy.rules import IN_FLIGHT
 from fleet.tickets import services as tickets
@@ -95,7 +95,11 @@ def _unbegun(workflow: Workflow) -> bool:
     """Nothing of its remediation has begun: neither a reset was intended nor a ticket opened."""
     if workflow.verb in (HOLD, DRAIN):
         return True
-    if workflow.verb not in (*REMEDIES, WAIT_REPAIR) or workflow.attempt > 1 or workflow.state == WorkflowState.REPAIR:
+    if (
+        workflow.verb not in (*REMEDIES, FENCE, WAIT_REPAIR)
+        or workflow.attempt > 1
+        or workflow.state == WorkflowState.REPAIR
+    ):
         return False
     return not Intent.objects.filter(workflow=workflow, verb__in=DISRUPTING).exists()
 

@@ -23,9 +23,9 @@ ACTOR = "muster:observer"
 def mark(cluster_id: int, now: datetime) -> tuple[int, int]:
     """How many became suspect, and how many no longer are."""
     suspected = set(
-        Signal.objects.filter(cluster_id=cluster_id, cleared_at=None, action_class="confirm").values_list(
-            "node_id", flat=True
-        )
+        Signal.objects.filter(cluster_id=cluster_id, cleared_at=None, action_class="confirm")
+        .exclude(evidence__has_key="shadow")  # a rule in shadow only shows what it sees
+        .values_list("node_id", flat=True)
     )
     rows = NodeLifecycle.objects.select_for_update(of=("self",)).select_related("node").order_by("pk")
     fresh = list(rows.filter(cluster_id=cluster_id, state=NodeState.IN_SERVICE, node_id__in=suspected))

@@ -47,7 +47,8 @@ PodKind = Literal["workload", "daemonset", "mirror", "bare"]
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """One pod of a node. `gang` is the best-known gang name (`namespace/name`) or an empty string."""
+    """One pod of a node. `gang` is the best-known gang name (`namespace/name`) or an empty string, `role` the part it
+    plays there (worker, head, launcher, ...) where a label tells."""
 
     namespace: str
     name: str
@@ -68,6 +69,7 @@ class PodSeen:
     pod_ip: str = ""
     ports: tuple[int, ...] = ()
     resource_version: str = ""
+    role: str = ""
 
     @property
     def key(self) -> str:
@@ -155,6 +157,8 @@ class EventSeen:
 
 
 HOLD_ANNOTATION = "muster.dev/hold"
+OUT_OF_SERVICE = ("node.kubernetes.io/out-of-service", "nodeshutdown", "NoExecute")
+"""Key, value, effect of Kubernetes' non-graceful node shutdown (stable since 1.28)."""
 
 
 class ClusterReader(Protocol):
@@ -194,6 +198,13 @@ class ClusterActor(Protocol):
 
     def release(self, node: str, value: str, resource_version: str, uncordon: bool) -> NodeSeen:
         """Remove the hold annotation if it still has `value`, and uncordon in the same patch when asked to."""
+        ...
+
+    def fence(self, node: str, on: bool) -> NodeSeen:
+        """Set or remove the taint OUT_OF_SERVICE, which lets a lost host's pods and volumes go. Nothing else changes.
+
+        Idempotent. Only for a node whose power is proven off (on), or that is back (off).
+        """
         ...
 
     def evict(self, pod: PodSeen) -> None:

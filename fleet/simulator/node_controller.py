@@ -21,6 +21,7 @@ Json = dict[str, Any]
 
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 UNREACHABLE = "node.kubernetes.io/unreachable"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 GRACE_SECONDS = 40.0  # of silence, when only the kubelet died
 RESET_GRACE_SECONDS = 2.0  # a reset takes seconds here instead of minutes; so does noticing it
 STATUS_PERIOD = 300.0  # how often a kubelet posts a status that nobody needed
@@ -137,6 +138,19 @@ class NodeController:
         if bool(spec.get("unschedulable")) != _cordon_tainted(spec):
             name = event.record.name
             self.timeline.real_after(0.02, lambda: self._taint_cordon(name))
+        if any(taint["key"] == OUT_OF_SERVICE for taint in spec.get("taints") or ()):
+            gone = event.record.name
+            self.timeline.real_after(0.5, lambda: self._let_go(gone))
+
+    def _let_go(self, name: str) -> None:
+        """Pod garbage collection: an out-of-service node that is not Ready loses its pods by force."""
+        node = self.nodes.read(name)
+        tainted = node is not None and any(t["key"] == OUT_OF_SERVICE for t in node["spec"].get("taints") or ())
+        if node is None or not tainted or _ready(node):
+            return
+        for record in self.pods.on_node(name):
+            if not _stays(orjson.loads(record.body)["spec"].get("tolerations") or ()):
+                self.pods.remove(record.key)
 
     def _taint_cordon(self, name: str) -> None:
         node = self.nodes.read(name)

@@ -15,7 +15,7 @@ from fleet.adapters.kubernetes.client import decode as parsed
 from fleet.adapters.kubernetes.errors import Answer, eviction_refused, refused
 from fleet.adapters.kubernetes.shapes import items, mapping
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
-from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
+from fleet.ports.cluster import HOLD_ANNOTATION, OUT_OF_SERVICE, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
 from fleet.ports.errors import Conflict, NotFound, PortError, UnknownOutcome
 
 NODES = "/api/v1/nodes"
@@ -75,6 +75,24 @@ class KubernetesActor:
         if uncordon:
             body["spec"] = {"unschedulable": None}
         return self._patch_node(node, body)
+
+    def fence(self, node: str, on: bool) -> NodeSeen:
+        """The list of taints is written whole, so it is read first and written on the version that was read."""
+        key, value, effect = OUT_OF_SERVICE
+        for _ in range(_RACES):
+            raw = mapping(self._api.get(f"{NODES}/{quote(node, safe='')}", "nodes"))
+            taints = [taint for taint in items(mapping(raw.get("spec")).get("taints")) if isinstance(taint, dict)]
+            others = [taint for taint in taints if taint.get("key") != key]
+            if on == (len(others) < len(taints)):
+                return decode.node(raw)
+            wanted = [*others, {"key": key, "value": value, "effect": effect}] if on else others
+            version = mapping(raw.get("metadata")).get("resourceVersion")
+            try:
+                body = {"metadata": {"resourceVersion": version}, "spec": {"taints": wanted or None}}
+                return self._patch_node(node, body)
+            except Conflict:
+                continue
+        raise Conflict(f"Node {node} changes faster than its taints can be written.")
 
     def evict(self, pod: PodSeen) -> None:
         namespace, name = quote(pod.namespace, safe=""), quote(pod.name, safe="")

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from fleet.lifecycle import playbooks
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.outcomes import Outcome
-from fleet.lifecycle.steps import drain, give_back, hold, reboot, repair, soak, validate
+from fleet.lifecycle.steps import drain, fence, give_back, hold, reboot, repair, soak, validate
 
 RUN: dict[str, Callable[[Context], Outcome]] = {
     playbooks.HOLD: hold.run,
     playbooks.DRAIN: drain.run,
     playbooks.REBOOT: reboot.run,
     playbooks.POWER_CYCLE: reboot.run,
+    playbooks.FENCE: fence.run,
     playbooks.WAIT_REPAIR: repair.run,
     playbooks.VALIDATE: validate.run,
     playbooks.SOAK: soak.run,

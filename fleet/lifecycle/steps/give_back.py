@@ -36,6 +36,15 @@ def run_release(ctx: Context, why: str = "") -> Outcome:
     return Ended("cancelled", text)
 
 
+def run_unneeded(ctx: Context, text: str) -> Outcome:
+    """Nothing was done to the node and nothing needs to be: it serves on as if it had never been held."""
+    left = _leave(ctx)
+    if left is not None:
+        return left
+    move(ctx, NodeState.IN_SERVICE, text)
+    return Ended("cancelled", text)
+
+
 def _leave(ctx: Context) -> Outcome | None:
     """Remove our hold; None when it is off."""
     try:

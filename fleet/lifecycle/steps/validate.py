@@ -16,7 +16,7 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Intent
 from fleet.lifecycle.outcomes import Blocked, Done, Failed, Outcome, Wait
-from fleet.lifecycle.steps import taken_back
+from fleet.lifecycle.steps import fence, taken_back
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
 from fleet.lifecycle.watched import unwatched
@@ -34,6 +34,7 @@ def run(ctx: Context) -> Outcome:
         move(ctx, NodeState.VALIDATING)
     if node.ready is not True:
         return _or_fail(ctx, Blocked("not_ready", f"The node is not Ready: {node.ready_reason or 'no condition'}.", 3))
+    fence.lift(ctx, node)  # repaired by people after a fence that did not bring it back
     tested = _job(ctx)
     if not isinstance(tested, Done):
         return tested

@@ -16,7 +16,16 @@ import pytest
 from fleet.adapters import kubernetes
 from fleet.adapters.kubernetes import reading, watch
 from fleet.adapters.kubernetes.watch import Tuning
-from fleet.ports.cluster import HOLD_ANNOTATION, Change, HoldRequest, JobRequest, NodeSeen, PodSeen, WatchState
+from fleet.ports.cluster import (
+    HOLD_ANNOTATION,
+    OUT_OF_SERVICE,
+    Change,
+    HoldRequest,
+    JobRequest,
+    NodeSeen,
+    PodSeen,
+    WatchState,
+)
 from fleet.ports.errors import Conflict, EvictionBlocked, MissingRight, NotFound
 from tests.adapters.kubernetes.world import IMAGE, World, credentials, wait_until
 
@@ -119,6 +128,20 @@ def test_only_our_own_hold_is_released_and_a_cordon_can_stay(world: World) -> No
     assert kept.unschedulable and HOLD_ANNOTATION not in kept.annotations
     with pytest.raises(NotFound):
         world.actor.hold(HoldRequest(f"{name}-none", "inc-1/op-1", ""))
+
+
+def test_a_fence_is_one_taint_among_others_and_comes_off_alone(world: World) -> None:
+    name = world.node("a")
+    other = {"key": "example.com/theirs", "effect": "NoSchedule", "value": "x"}
+    world.core.patch_node(name, {"spec": {"taints": [other]}})
+    for _ in range(2):
+        fenced = world.actor.fence(name, on=True)
+        assert OUT_OF_SERVICE in fenced.taints
+        assert ("example.com/theirs", "x", "NoSchedule") in fenced.taints
+    for _ in range(2):
+        back = world.actor.fence(name, on=False)
+        keys = {key for key, _, _ in back.taints}
+        assert OUT_OF_SERVICE[0] not in keys and "example.com/theirs" in keys
 
 
 def test_a_stream_lists_in_pages_and_then_tells_each_change(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from fleet.inventory.models import Bmc, Cluster, Node
 from fleet.lifecycle import engine, grants
 from fleet.lifecycle.context import Ports, Timing
 from fleet.lifecycle.models import Workflow
-from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
+from fleet.ports.cluster import HOLD_ANNOTATION, OUT_OF_SERVICE, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
 from fleet.ports.errors import Conflict, EvictionBlocked, IdentityMismatch, NotFound, UnknownOutcome
 from fleet.ports.power import BmcTarget, PowerSeen, PowerState, PowerVerb
 from tests.builders import TestClock
@@ -66,6 +66,8 @@ class World:
         self.resets: list[tuple[str, str]] = []
         self.boots_at: dict[str, Any] = {}
         self.rebooting_most = 0
+        self.off: set[str] = set()
+        self.fenced_while_on: list[str] = []
         self.bmc: dict[str, str] = {}  # node -> lies | silent | no_answer | wrong_serial
         self.job_result = "succeeded"
         self.queue: list[tuple[int, int]] = []
@@ -187,6 +189,18 @@ class World:
         self.crash("after release")
         return seen
 
+    def fence(self, name: str, on: bool) -> NodeSeen:
+        """As the pod garbage collector does, the pods of an out-of-service node go at once."""
+        if on and name not in self.off:
+            self.fenced_while_on.append(name)
+        others = tuple(taint for taint in self.node(name).taints if taint[0] != OUT_OF_SERVICE[0])
+        self.writes.append(f"fence {name} {'on' if on else 'off'}")
+        if on:
+            self.pods = {key: pod for key, pod in self.pods.items() if pod.node != name}
+        seen = self.change(name, taints=(*others, OUT_OF_SERVICE) if on else others)
+        self.crash("after fence")
+        return seen
+
     def evict(self, pod: PodSeen) -> None:
         found = self.pods.get(pod.key)
         if found is None or found.uid != pod.uid:
@@ -217,7 +231,8 @@ class World:
         if self.bmc.get(target.node) == "wrong_serial":
             raise IdentityMismatch("serial X is not the pinned one")
         count = sum(1 for name, _ in self.resets if name == target.node)
-        state = PowerState.OFF if target.node in self.boots_at else PowerState.ON
+        booting = target.node in self.boots_at and self.resets[-1][1] != "On"
+        state = PowerState.OFF if target.node in self.off or booting else PowerState.ON
         last = "never" if self.bmc.get(target.node) == "lies" else str(count)
         return PowerSeen(state, last, "", target.pinned_serial, ("ForceRestart", "PowerCycle"), self.clock.now())
 
@@ -225,8 +240,16 @@ class World:
         seen = self._seen(target)
         self.crash("before reset")
         self.resets.append((target.node, verb))
+        if verb == PowerVerb.FORCE_OFF:
+            if self.bmc.get(target.node) != "lies":
+                self.off.add(target.node)
+                self.change(target.node, ready=None)
+            self.crash("after reset")
+            return seen
+        self.off.discard(target.node)
         if self.bmc.get(target.node) != "lies":
-            self.change(target.node, ready=False)
+            if self.nodes[target.node].ready is not None:
+                self.change(target.node, ready=False)
             self.boots_at[target.node] = self.clock.now() + timedelta(seconds=BOOT_SECONDS)
             self.rebooting_most = max(self.rebooting_most, len(self.boots_at))
         self.crash("after reset")

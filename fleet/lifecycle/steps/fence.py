@@ -1,0 +1,156 @@
+"""Fence a lost host: power proven off, its pods let go, power on again.
+
+Decides the order that keeps a volume from being written by two: only when the BMC says that the power is off does the
+out-of-service taint go on, and only when the node is back does it come off. Refuses a host whose BMC does not answer
+(nobody can prove anything then), one that is Ready again, and to send a second power call before the first is observed.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from fleet.inventory.models import Bmc
+from fleet.lifecycle import intents
+from fleet.lifecycle.context import Context
+from fleet.lifecycle.machine import NodeState
+from fleet.lifecycle.models import Intent
+from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Repair, Wait
+from fleet.lifecycle.steps import bmc, give_back, taken_back
+from fleet.lifecycle.steps.guards import recheck
+from fleet.lifecycle.steps.identity import fresh_node
+from fleet.lifecycle.steps.moves import move
+from fleet.ports.cluster import OUT_OF_SERVICE, NodeSeen
+from fleet.ports.errors import PermanentError, TemporaryError, UnknownOutcome
+from fleet.ports.power import PowerSeen, PowerState, PowerVerb
+
+VERB = "power"
+OFF_WITHIN = timedelta(minutes=2)
+"""A forced power-off that takes longer than this has not happened."""
+LET_GO_WITHIN = timedelta(minutes=6)
+"""Detaching a volume by force takes the attach-detach controller up to six minutes."""
+MAX_TRIES = 3
+
+
+def run(ctx: Context) -> Outcome:
+    node = fresh_node(ctx)
+    if tainted(node) and ctx.step.memo.get("on"):
+        return _come_back(ctx, node)
+    if tainted(node):
+        return _let_go(ctx, node)
+    if node.ready is True and not ctx.step.memo.get("off"):
+        return give_back.run_unneeded(ctx, "It is Ready again; nothing was fenced.")
+    return _power_off(ctx, node)
+
+
+def tainted(node: NodeSeen) -> bool:
+    return any(key == OUT_OF_SERVICE[0] for key, _, _ in node.taints)
+
+
+def lift(ctx: Context, node: NodeSeen) -> None:
+    """Take our taint off a node that is back. Another's taint stays: ours stands only where we wrote an intent."""
+    if tainted(node) and Intent.objects.filter(workflow=ctx.workflow, verb="fence").exists():
+        intent = intents.begin(ctx.workflow, ctx.step, "unfence", node.name, ctx.now)
+        ctx.ports.actor.fence(node.name, on=False)
+        intents.resolve(intent, intents.DONE, "The node is back; its taint is off.", ctx.now)
+
+
+def _power_off(ctx: Context, node: NodeSeen) -> Outcome:
+    """Until the BMC itself says off, whoever turned it off."""
+    row = Bmc.objects.filter(node_id=ctx.workflow.node_id, kind="host").order_by("pk").first()
+    if row is None:
+        return Repair("no_bmc", "No BMC address is known for this node: manage.py inventory import.")
+    seen = bmc.probe(ctx, row)
+    if not isinstance(seen, PowerSeen):
+        return seen
+    if seen.state == PowerState.OFF:
+        return _taint(ctx, node)
+    sent = _last(ctx, "ForceOff")
+    if sent is not None and ctx.now - sent.created_at < OFF_WITHIN and sent.outcome != intents.REFUSED:
+        return Wait(ctx.timing.poll, "Power-off sent; waiting for the BMC to say that it is off.")
+    tries = Intent.objects.filter(step=ctx.step, verb=VERB).exclude(outcome=intents.REFUSED).count()
+    if tries >= MAX_TRIES:
+        return Repair("not_off", f"The BMC took {tries} power-offs and the power is still on.")
+    if node.ready is False:
+        return Blocked(
+            "kubelet_answers", "Its kubelet answers and says NotReady: it is not lost, so it is not fenced.", 30
+        )
+    return recheck(ctx, node) or _send(ctx, row, PowerVerb.FORCE_OFF)
+
+
+def _send(ctx: Context, row: Bmc, verb: PowerVerb) -> Outcome:
+    """One power call under one intent."""
+    move(ctx, NodeState.REMEDIATING)
+    try:
+        intent = intents.begin(ctx.workflow, ctx.step, VERB, f"{verb} {row.address}", ctx.now, bmc_id=row.pk)
+    except intents.BmcBusy as busy:
+        return bmc.wait_for(ctx, busy)
+    left = intents.seconds_left(intent, ctx.now)
+    if left <= 0:
+        intents.resolve(intent, intents.REFUSED, "Not sent: the time of the call had passed.", ctx.now)
+        return Wait(ctx.timing.poll, "This worker stood still for too long; looking again before anything is sent.")
+    try:
+        ctx.ports.power.reset(ctx.ports.target(row), verb, left)
+    except UnknownOutcome as error:
+        intents.resolve(intent, intents.UNKNOWN, str(error), ctx.now)
+        return Wait(intents.BMC_CALL_SECONDS, f"No answer; observing before anything else: {error}")
+    except TemporaryError as error:
+        intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
+        return bmc.refused(ctx, row, error)
+    except PermanentError as error:
+        intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
+        return bmc.given_up(ctx, row, error)
+    intents.resolve(intent, intents.DONE, "Taken by the BMC.", ctx.now)
+    return Wait(ctx.timing.poll, f"{verb} sent.")
+
+
+def _last(ctx: Context, verb: str) -> Intent | None:
+    rows = Intent.objects.filter(step=ctx.step, verb=VERB, target__startswith=f"{verb} ")
+    return rows.order_by("-created_at").first()
+
+
+def _taint(ctx: Context, node: NodeSeen) -> Outcome:
+    """The power is off: Kubernetes may give the pods' volumes to others now."""
+    refusal = taken_back.check(ctx, node)
+    if refusal is not None:
+        return refusal
+    move(ctx, NodeState.REMEDIATING)
+    intent = intents.begin(ctx.workflow, ctx.step, "fence", node.name, ctx.now, before={"power": "off"})
+    ctx.ports.actor.fence(node.name, on=True)
+    intents.resolve(intent, intents.DONE, "Marked as out of service.", ctx.now)
+    ctx.remember(off=True, let_go_since=ctx.now.timestamp())
+    return Wait(ctx.timing.poll, "Power is off; its pods are being let go.")
+
+
+def _let_go(ctx: Context, node: NodeSeen) -> Outcome:
+    """Wait until nothing is bound to the host, then power it on."""
+    pods = [pod for pod in ctx.ports.reader.pods_on(node.name) if pod.kind not in ("daemonset", "mirror")]
+    since = float(ctx.step.memo.get("let_go_since") or ctx.now.timestamp())
+    if pods and ctx.now.timestamp() - since < LET_GO_WITHIN.total_seconds():
+        return Wait(ctx.timing.poll, f"{len(pods)} pods are being let go, {pods[0].key} among them.")
+    row = Bmc.objects.filter(node_id=ctx.workflow.node_id, kind="host").order_by("pk").first()
+    if row is None:
+        return Repair("no_bmc", "The BMC is no longer in the inventory; the host stays off.")
+    seen = bmc.probe(ctx, row)
+    if not isinstance(seen, PowerSeen):
+        return seen
+    if seen.state == PowerState.ON:
+        ctx.remember(on=True, on_since=ctx.now.timestamp())
+        return Wait(ctx.timing.poll, "Power is on; waiting for the node to come back.")
+    sent = _last(ctx, "On")
+    if sent is not None and ctx.now - sent.created_at < OFF_WITHIN and sent.outcome != intents.REFUSED:
+        return Wait(ctx.timing.poll, "Power-on sent; waiting for the BMC to say that it is on.")
+    tries = Intent.objects.filter(step=ctx.step, verb=VERB, target__startswith="On ").exclude(outcome="refused").count()
+    if tries >= MAX_TRIES:
+        return Repair("not_on", f"The BMC took {tries} power-ons and the power is still off.")
+    return _send(ctx, row, PowerVerb.ON)
+
+
+def _come_back(ctx: Context, node: NodeSeen) -> Outcome:
+    age = ctx.now.timestamp() - float(ctx.step.memo.get("on_since") or ctx.now.timestamp())
+    if node.ready is True:
+        lift(ctx, node)
+        move(ctx, NodeState.REMEDIATING, remediated_at=ctx.now)
+        return Done(f"Fenced, powered on and Ready again after {age:.0f} s.")
+    if age > ctx.timing.reboot_timeout:
+        return Repair("not_back", f"Not back {age / 60:.0f} min after its power came on; it stays out of service.")
+    return Wait(ctx.timing.poll, f"Booting for {age:.0f} s.")
