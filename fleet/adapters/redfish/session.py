@@ -1,8 +1,8 @@
 """One bounded conversation with one BMC: every socket of it is ended when its time is up.
 
-Decides when the conversation is over, whatever the peer does (refuses, hangs, drips bytes, never ends a header). The
-caller's thread never touches the network: it waits for the worker with a limit. Refuses to let a reset out late: after
-the deadline no socket of the conversation may send.
+Decides when the conversation is over, whatever the peer does (refuses, hangs, drips bytes, never ends a header), and how
+much of an answer is read. The caller's thread never touches the network: it waits for the worker with a limit. Refuses
+to let a reset out late: after the deadline no socket of the conversation may send.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 Result = TypeVar("Result")
+MAX_ANSWER = 8 << 20
 
 
 class OutOfTime(OSError):
@@ -126,6 +127,23 @@ def _pool_classes(conversation: Conversation) -> dict[str, type[HTTPConnectionPo
     }
 
 
+class _BoundedAdapter(HTTPAdapter):
+    """Reads an answer up to a size that no resource has; the library would read whatever comes in the time."""
+
+    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        response = super().send(*args, **kwargs)
+        parts: list[bytes] = []
+        size = 0
+        for part in response.iter_content(1 << 16):
+            parts.append(part)
+            size += len(part)
+            if size > MAX_ANSWER:
+                response.close()
+                raise OSError(f"the answer has more than {MAX_ANSWER >> 20} MiB")
+        response._content = b"".join(parts)
+        return response
+
+
 class _BoundedSession(requests.Session):
     """Gives every request the time that is left. A POST follows no redirect: it is sent to one place, once."""
 
@@ -133,7 +151,7 @@ class _BoundedSession(requests.Session):
         super().__init__()
         self.trust_env = False
         self._conversation = conversation
-        adapter = HTTPAdapter(max_retries=0)
+        adapter = _BoundedAdapter(max_retries=0)
         adapter.poolmanager.pool_classes_by_scheme = _pool_classes(conversation)
         self.mount("http://", adapter)
         self.mount("https://", adapter)
