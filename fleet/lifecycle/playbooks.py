@@ -14,14 +14,14 @@ from typing import Any
 
 HOLD, DRAIN, CONFIRM = "hold", "drain", "confirm"
 RESET_GPU, REBOOT, POWER_CYCLE, REPROVISION = "reset_gpu", "reboot", "power_cycle", "reprovision"
-FENCE, WAIT_REPAIR = "fence", "wait_repair"
+FENCE, WAIT_REPAIR, KEEP = "fence", "wait_repair", "keep"
 VALIDATE, SOAK, RETURN, RELEASE = "validate", "soak", "return", "release"
 
 REMEDIES = (RESET_GPU, REBOOT, POWER_CYCLE, REPROVISION)
 """The disruptive verbs of the ladder, the gentlest first."""
 DISRUPTIVE = (*REMEDIES, FENCE)
 BMC_VERBS = (REBOOT, POWER_CYCLE, FENCE)
-VERBS = (HOLD, DRAIN, CONFIRM, *REMEDIES, FENCE, WAIT_REPAIR, VALIDATE, SOAK, RETURN, RELEASE)
+VERBS = (HOLD, DRAIN, CONFIRM, *REMEDIES, FENCE, WAIT_REPAIR, KEEP, VALIDATE, SOAK, RETURN, RELEASE)
 
 MAX_ATTEMPTS = 2
 """gpud sends a node to inspection after two reboots without effect; so do we unless a playbook says more."""
@@ -44,6 +44,7 @@ WORDS: dict[str, str] = {
     REPROVISION: "Reprovision",
     FENCE: "Fence",
     WAIT_REPAIR: "Wait for repair",
+    KEEP: "Keep until released",
     VALIDATE: "Validate",
     SOAK: "Soak",
     RETURN: "Return to service",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fleet.lifecycle import playbooks
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.outcomes import Outcome
-from fleet.lifecycle.steps import drain, fence, give_back, hold, reboot, repair, soak, validate
+from fleet.lifecycle.steps import drain, fence, give_back, hold, keep, reboot, repair, soak, validate
 
 RUN: dict[str, Callable[[Context], Outcome]] = {
     playbooks.HOLD: hold.run,
@@ -19,6 +19,7 @@ RUN: dict[str, Callable[[Context], Outcome]] = {
     playbooks.POWER_CYCLE: reboot.run,
     playbooks.FENCE: fence.run,
     playbooks.WAIT_REPAIR: repair.run,
+    playbooks.KEEP: keep.run,
     playbooks.VALIDATE: validate.run,
     playbooks.SOAK: soak.run,
     playbooks.RETURN: give_back.run,

@@ -1,0 +1,136 @@
+"""What a person asks to be done to a node: the same workflows, with a person as cause.
+
+Decides the plan of each action and whether it needs approval. Refuses a node that is not managed, that a workflow works
+on already, whose mode writes nothing, or whose pool has no BMC to call. Guards apply as to everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from fleet.audit import services as audit
+from fleet.bus.outbox import Notice, publish
+from fleet.inventory.models import Mode, Node
+from fleet.lifecycle import approving, grants
+from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
+from fleet.lifecycle.models import Workflow
+from fleet.lifecycle.planner import effective_mode
+from fleet.lifecycle.playbooks import (
+    BMC_VERBS,
+    DRAIN,
+    HOLD,
+    KEEP,
+    POWER_CYCLE,
+    REBOOT,
+    REPROVISION,
+    RESET_GPU,
+    RETURN,
+    SOAK,
+    VALIDATE,
+    PlannedStep,
+)
+from fleet.policy import approvals, asking
+from fleet.ports.clock import SYSTEM_CLOCK, Clock
+
+_BACK = (VALIDATE, SOAK, RETURN)
+ACTIONS: dict[str, tuple[str, ...]] = {
+    HOLD: (HOLD, KEEP),
+    DRAIN: (HOLD, DRAIN, KEEP),
+    RESET_GPU: (HOLD, DRAIN, RESET_GPU, *_BACK),
+    REBOOT: (HOLD, DRAIN, REBOOT, *_BACK),
+    POWER_CYCLE: (HOLD, DRAIN, POWER_CYCLE, *_BACK),
+    REPROVISION: (HOLD, DRAIN, REPROVISION, *_BACK),
+    VALIDATE: (HOLD, DRAIN, *_BACK),
+}
+APPROVALS = {REBOOT: approvals.BMC_POWER, POWER_CYCLE: approvals.BMC_POWER, REPROVISION: approvals.REPROVISION}
+"""Actions of a person that other people must agree to; how many is the installation's rule."""
+
+
+class ManualRefused(Exception):
+    """The action is not possible on that node now; the text says why."""
+
+
+def refusal(node: Node, action: str) -> str:
+    """Why `action` cannot begin on `node` now, as a sentence; "" if it can. The node has cluster and pool loaded."""
+    if action not in ACTIONS:
+        return f"There is no action {action}; there are {', '.join(ACTIONS)}."
+    if node.gone_at or node.cluster.removed_at:
+        return f"{node.name} has left the cluster."
+    if not node.managed:
+        return f"{node.name} is not in the managed set."
+    if effective_mode(node.cluster.mode, node.pool.mode if node.pool else None) == Mode.OBSERVE:
+        return "The mode is observe: nothing is written."
+    kind = node.pool.kind if node.pool else "bare_metal"
+    if kind != "bare_metal" and any(verb in BMC_VERBS for verb in ACTIONS[action]):
+        return f"The pool is {kind}: no BMC verb off metal."
+    return ""
+
+
+def request(
+    node_ids: Sequence[int], action: str, by: str, reason: str, now: datetime, clock: Clock = SYSTEM_CLOCK
+) -> tuple[list[Workflow], dict[str, str]]:
+    """Begin `action` on each node; (workflows, node name -> why not). Raises ManualRefused without a reason."""
+    if not reason.strip():
+        raise ManualRefused("It takes a reason, which the audit log keeps.")
+    with transaction.atomic():
+        nodes = list(Node.objects.select_related("cluster", "pool").filter(pk__in=node_ids).order_by("name"))
+        refused = {node.name: said for node in nodes if (said := refusal(node, action))}
+        made = [
+            w for node in nodes if node.name not in refused if (w := _begin(node, action, by, reason, now, refused))
+        ]
+        kind = APPROVALS.get(action)
+        waiting = [workflow for workflow in made if workflow.state == WorkflowState.WAITING]
+        if kind and waiting:
+            approving.ask(waiting, kind, now)
+        _tell(made, action, by, reason, now)
+        for cluster_id in {w.cluster_id for w in made if w.state == WorkflowState.BLOCKED}:
+            transaction.on_commit(lambda cluster_id=cluster_id: _ask(cluster_id, clock), robust=True)  # type: ignore[misc]
+    return made, refused
+
+
+def _ask(cluster_id: int, clock: Clock) -> None:
+    grants.run(cluster_id, clock)
+
+
+def _begin(node: Node, action: str, by: str, reason: str, now: datetime, refused: dict[str, str]) -> Workflow | None:
+    kind = APPROVALS.get(action)
+    waits = kind is not None and asking.rule(kind)[0] > 0
+    workflow = Workflow(
+        cluster=node.cluster,
+        node=node,
+        playbook=f"manual-{action.replace('_', '-')}",
+        plan=[PlannedStep(verb).as_json() for verb in ACTIONS[action]],
+        state=WorkflowState.WAITING if waits else WorkflowState.BLOCKED,
+        attempts=1,
+        node_uid=node.uid,
+        created_by=by,
+        reason=reason[:300],
+        needs_approval=waits,
+        created_at=now,
+        blocked_code="approval" if waits else grants.ASKING,
+        blocked_text="Waits for another person's approval." if waits else "Asks for its share of the cap hold.",
+        blocked_since=now,
+    )
+    try:
+        with transaction.atomic():
+            workflow.save(force_insert=True)
+    except IntegrityError:
+        other = Workflow.objects.filter(node=node, state__in=OPEN_WORKFLOW_STATES).first()
+        refused[node.name] = f"{other.label if other else 'Another workflow'} works on {node.name} already."
+        return None
+    return workflow
+
+
+def _tell(made: Sequence[Workflow], action: str, by: str, reason: str, now: datetime) -> None:
+    detail: dict[str, Any] = {"action": action, "reason": reason}
+    for cluster_id in sorted({workflow.cluster_id for workflow in made}):
+        mine = [workflow for workflow in made if workflow.cluster_id == cluster_id]
+        publish(cluster_id, [Notice("workflow", str(w.pk), w.node.name) for w in mine], now)
+        entries = [
+            audit.Entry(by, "workflow.request", f"workflow:{w.pk}", node=w.node.name, detail=detail) for w in mine
+        ]
+        audit.record(audit.chain_of(cluster_id), entries, now)
