@@ -1,8 +1,8 @@
 """One bounded conversation with one BMC: every socket of it is ended when its time is up.
 
-Decides when the conversation is over, whatever the peer does (refuses, hangs, drips bytes, never ends a header), and how
-much of an answer is read. The caller's thread never touches the network: it waits for the worker with a limit. Refuses
-to let a reset out late: after the deadline no socket of the conversation may send.
+Decides when the conversation is over, whatever the peer does (refuses, hangs, drips bytes, never ends a header), and
+how much of an answer is read. The caller's thread never touches the network: it waits for the worker with a limit.
+Refuses to let a reset out late: after the deadline no socket of the conversation may send.
 """
 
 from __future__ import annotations

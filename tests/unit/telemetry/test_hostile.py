@@ -8,6 +8,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +22,13 @@ from fleet.telemetry.healthevents import MAX_EVENTS, read_alerts, read_events
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.kernellog import MAX_RECORDS, read_batch, read_time
 from fleet.telemetry.kernelsignals import match
+from fleet.telemetry.pushintake import EVERYDAY
 from fleet.telemetry.remotewrite import MAX_SERIES, PushCache
+from fleet.telemetry.series import REJECTS
 from fleet.telemetry.seriescache import SeriesCache
 from tests.fuzz.harnesses import HARNESSES
 from tests.fuzz.seeds import seeds
+from tests.fuzz.texts import EVENTS, EXPOSITION, RECORDS
 from tests.unit.telemetry.test_healthevents import alert, sentinel
 from tests.unit.telemetry.test_kernellog import FLUENT, LINE
 from tests.unit.telemetry.texts import Series, labels_of
@@ -323,3 +327,10 @@ def test_many_entries_of_nothing_are_counted() -> None:
         batch = loki.read_protobuf(block(1, b"\x12\x00" * 200_000))
     assert (batch.lines, dict(batch.rejected)) == ([], {"no_text": 200_000})
     assert protobuf.varint(b"\x05", 0) == (5, 1)
+
+
+def test_every_reason_stands_in_the_manual() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "telemetry.md").read_text(encoding="utf-8")
+    table = manual.partition("## What is rejected")[2].partition("\n## ")[0]
+    told = EXPOSITION | RECORDS | EVENTS | EVERYDAY | set(REJECTS.values()) | {"not_judged", "infinite", "absurd_value"}
+    assert sorted(reason for reason in told if f"`{reason}`" not in table) == []
