@@ -16,6 +16,10 @@ SAME_FAULT = timedelta(seconds=60)
 """Two causes that ask for action on one device within this are one fault seen twice."""
 KIN = (frozenset({"xid-79", "gpu-lost"}),)
 """Causes that are one physical event however far apart their sources notice it."""
+_OF_CABLES = frozenset(
+    {"ib-down", "ib-flap", "ib-rate", "ib-symbol", "ib-symbol-hour", "ib-recovery", "ib-rcv-errors", "ib-integrity"}
+)
+"""Causes on an HCA's port that are its cable's; whatever its switch or the fabric's manager sees is one as well."""
 NODE_WIDE = frozenset({"mount-hung", "nfs-timeouts"})
 """Causes that name several devices of a node for one fault: a server that hangs stops its log line and each mount."""
 
@@ -80,11 +84,17 @@ def belongs_to(edge: Observed, open_here: Iterable[SomeKnown]) -> SomeKnown | No
     for incident in same_device:
         if incident.cause == edge.cause or frozenset({incident.cause, edge.cause}) in KIN:
             return incident
+        if of_cable(incident.cause) and of_cable(edge.cause):  # one cable, seen from either end
+            return incident
     if not edge.device:  # on the host itself two causes are two faults
         return None
     window = SAME_FAULT if asks_for_action(edge.action_class) else AFTER_EFFECT
     near = [incident for incident in same_device if _distance(edge.first_bad_at, incident) <= window]
     return min(near, key=lambda incident: _distance(edge.first_bad_at, incident), default=None)
+
+
+def of_cable(cause: str) -> bool:
+    return cause in _OF_CABLES or cause.startswith(("ib-switch-", "ib-alarm"))
 
 
 def _distance(at: datetime, incident: Known) -> timedelta:

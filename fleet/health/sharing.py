@@ -27,9 +27,11 @@ NEVER_ALONE = frozenset({"telemetry-stale"})
 
 def sign_of(signal: Signal, node: Node) -> Sign:
     server = shared.server_of(signal.cause, signal.device, signal.evidence.get("server"))
+    cable = signal.evidence.get("cable")
+    leaf = str(cable.get("switch", "")) if isinstance(cable, dict) else ""  # each rail has a leaf of its own
     return Sign(
         node=node.name, rule=signal.rule, cause=signal.cause, device=signal.device, code=signal.code,
-        source=signal.source, at=signal.opened_at, leaf=node.leaf, rack=node.rack, domain=node.nvlink_domain,
+        source=signal.source, at=signal.opened_at, leaf=leaf or node.leaf, rack=node.rack, domain=node.nvlink_domain,
         server=server,
     )  # fmt: skip
 

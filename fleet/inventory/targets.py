@@ -34,9 +34,9 @@ KINDS = ("dcgm", "node", "smartctl", "nvme", "ipmi", "redfish", "lustre", "gpfs"
 """Exporters whose series are read. `sharp` is the aggregation manager's telemetry, listed under the host it runs on."""
 EVERY, LEAST_EVERY, MOST_EVERY = 30.0, 1.0, 300.0
 """Seconds between two readings of a fabric: its managers sample about every 30 s."""
-_NODE_KEYS = ("exporters", "labels", "addresses", "ports")
-_UFM_KEYS = ("ufm", "credential", "ca", "telemetry", "sharp", "every")
-_EXPORTER_KEYS = ("exporter", "ca", "every")
+NODE_KEYS = ("exporters", "labels", "addresses", "ports")
+UFM_KEYS = ("ufm", "credential", "ca", "telemetry", "sharp", "every")
+EXPORTER_KEYS = ("exporter", "ca", "every")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
 _REFERENCE = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)")
 _SHOWN = 20
@@ -149,7 +149,7 @@ class _Reader:
         where = f"nodes.{name}"
         if not _NAME.fullmatch(name):
             self.mistakes.append(f"{where}: is no name of a node.")
-        found = self._mapping(where, {} if entry is None else entry, _NODE_KEYS)
+        found = self._mapping(where, {} if entry is None else entry, NODE_KEYS)
         exporters = self._texts(f"{where}.exporters", found.get("exporters"))
         for kind, address in exporters.items():
             if kind not in KINDS:
@@ -171,7 +171,7 @@ class _Reader:
             self.mistakes.append(f"{where}: must be a mapping with either 'ufm' or 'exporter'.")
             return FabricSource()
         ufm = "ufm" in entry
-        self._mapping(where, entry, _UFM_KEYS if ufm else _EXPORTER_KEYS)
+        self._mapping(where, entry, UFM_KEYS if ufm else EXPORTER_KEYS)
         for key in ("ufm", "exporter", "telemetry", "sharp"):
             if entry.get(key) is not None:
                 self._address(f"{where}.{key}", entry[key])

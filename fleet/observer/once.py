@@ -15,6 +15,7 @@ from fleet.inventory import clusters, lease
 from fleet.inventory.models import Cluster, MetricsSource
 from fleet.observer.conditions import Conditions
 from fleet.observer.cycle import Cycle
+from fleet.observer.fabric import Fabric
 from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
 from fleet.observer.process import owner_name
@@ -81,6 +82,7 @@ def _pass(session: Session) -> dict[str, Any]:
     writer.turn()
     listed.look()
     asyncio.run(scraper.once())
+    asyncio.run(Fabric(session, frame, listed, conditions, refusals, wiring.fabric).once())
     if querier.wanted():
         asyncio.run(_ask(querier))
     cycle.turn()

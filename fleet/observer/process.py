@@ -28,6 +28,7 @@ from fleet.observer.conditions import Conditions
 from fleet.observer.cycle import Cycle
 from fleet.observer.discovery import Discovery
 from fleet.observer.doors import open_doors
+from fleet.observer.fabric import Fabric
 from fleet.observer.front import PLAIN, Front, Tls, listen
 from fleet.observer.grey import SAMPLE_EVERY, Grey
 from fleet.observer.judge import Judge
@@ -95,6 +96,8 @@ class Observer:
             Announced(self.world, lambda: bool(self.listed.exporters())), rule_reads(),
         )  # fmt: skip
         self.front.beside.append(self.querier.run)
+        fabric = Fabric(session, self.frame, self.listed, self.conditions, self.refusals, wiring.fabric)
+        self.front.beside.append(fabric.run)
         if self.front.port != push_port:
             text = f"The push port {push_port} is taken; pushes are received on {self.front.port}."
             self.conditions.state("push_port", text, session.clock.now())

@@ -38,6 +38,7 @@ def write(options: Options, address: str, hosts: list[Host]) -> None:
     replace(folder / "kubeconfig", reading, 0o600)
     replace(folder / "act.kubeconfig", acting, 0o600)
     replace(folder / "inventory.csv", inventory(address, hosts))
+    replace(folder / "targets.yml", targets(address, len(hosts)))
     replace(folder / "url", address + "\n")
 
 
@@ -62,6 +63,13 @@ def inventory(address: str, hosts: list[Host]) -> str:
         bmc = f"{address}/bmc/{h.name}"
         table.writerow((h.name, bmc, h.uuid, h.serial, h.rack, h.leaf, h.rail, h.nvlink_domain, CREDENTIAL_REF))
     return out.getvalue()
+
+
+def targets(address: str, nodes: int) -> str:
+    """The fabric's manager as a client lists it. Of a very large fleet it is asked less often: it tells all of it."""
+    ufm = {"ufm": address, "credential": CREDENTIAL_REF, "telemetry": f"{address}/ufm/metrics"}
+    fabric = [{**ufm, "sharp": f"{address}/ufm/sharp", "every": max(30, nodes // 100)}]
+    return yaml.safe_dump({"version": 1, "fabric": fabric}, sort_keys=False)
 
 
 def _kubeconfig(name: str, address: str, user: str, token: str) -> str:

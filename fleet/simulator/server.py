@@ -126,6 +126,8 @@ class Simulator:
             return Response(503)
         if path.startswith(("/nodes/", "/fabric/")):
             return self.world.exporters.answer(path)
+        if path.startswith(("/ufmRest/", "/ufm/")):
+            return self.world.ufm.answer(request)
         if path.startswith("/bmc/"):
             return await self.world.bmcs.answer(request)
         if path.startswith("/_sim/"):

@@ -11,6 +11,7 @@ from fleet.simulator.budgets import Budgets
 from fleet.simulator.control import Control
 from fleet.simulator.director import Director
 from fleet.simulator.exporters.serve import Exporters
+from fleet.simulator.exporters.ufm import Ufm
 from fleet.simulator.faults import Faults
 from fleet.simulator.faults_api import ApiFaults
 from fleet.simulator.faults_fabric import FabricFaults
@@ -77,6 +78,7 @@ class World:
         self.api = KubeApi(self.store, access, self.stats, writing, self.budgets, options.bookmark_seconds)
         ApiFaults(self.faults, self.api, self.store)
         self.exporters = Exporters(hosts, self.storage, self.store, self.timeline.now)
+        self.ufm = Ufm(hosts, self.timeline.now, options.bmc_credential)
         self.bmcs = Bmcs(hosts, self.power, self.stats, rng, options.bmc_credential, options.bmc_latency)
         self.control = Control(hosts, self.stats, self.faults, self.kernel_log, self.storage, scenario.name)
         story = Random(options.seed + 1)  # its own, so that what clients do does not change the story

@@ -143,8 +143,8 @@ class Frame:
             self.nodes.append(name)
         return index
 
-    def target(self, node: str, job: str, interval: float, at_mono: float = 0.0) -> Target:
-        """The target of this exporter on this node, made at first sight."""
+    def target(self, node: str, job: str, interval: float, at_mono: float = 0.0, expected: bool = True) -> Target:
+        """The target of this exporter on this node, made at first sight. Only of one `expected` does silence count."""
         index = self.target_index.get((node, job))
         if index is None:
             index = self.t.add()
@@ -154,7 +154,7 @@ class Frame:
             self.t.gpu[index] = "dcgm" in job.lower()
             self.target_index[node, job] = index
         self.t.interval[index] = interval
-        self.t.alive[index] = True
+        self.t.alive[index] = expected
         return self.targets[index]
 
     def drop_target(self, node: str, job: str) -> None:
@@ -180,6 +180,10 @@ class Frame:
     def know_gpu(self, node: str, key: str, attrs: dict[str, str]) -> Device:
         """Register a GPU that was known before this process started (from a checkpoint)."""
         return self.devices[self._device(self.node(node), Part(key, "gpu", "", attrs))]
+
+    def know_port(self, node: str, key: str) -> Device:
+        """An HCA's port that somebody else than its node tells of."""
+        return self.devices[self._device(self.node(node), Part(key, "port"))]
 
     def place(self, target: Target, part: Part) -> int:
         """The index of a device that a target speaks of, made at first sight."""

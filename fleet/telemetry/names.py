@@ -84,6 +84,14 @@ IB_WAIT = "node_infiniband_port_transmit_wait_total"
 IB_OUT_OF_ORDER = "node_infiniband_out_of_sequence_packets_received_total"
 IB_NOTICES = "node_infiniband_np_cnp_packets_sent_total"
 IO_PRESSURE = "node_pressure_io_waiting_seconds_total"
+SWITCH_SYMBOL, SWITCH_DOWNED, SWITCH_RECOVERY, SWITCH_RCV_ERRORS, SWITCH_INTEGRITY = (
+    f"infiniband_switch_port_{what}_total"  # of the switch's end of a cable, kept on the HCA's port
+    for what in ("symbol_error", "link_downed", "link_error_recovery", "receive_errors", "local_link_integrity_errors")
+)
+SWITCH_BER, FABRIC_ALARM = "infiniband_switch_port_effective_ber", "infiniband_switch_port_alarm"
+OF_SWITCHES = (
+    SWITCH_SYMBOL, SWITCH_DOWNED, SWITCH_RECOVERY, SWITCH_RCV_ERRORS, SWITCH_INTEGRITY, SWITCH_BER, FABRIC_ALARM,
+)  # fmt: skip
 NIC_CARRIER = "node_network_carrier_changes_total"
 NIC_SPEED = "node_network_speed_bytes"
 NIC_RCV_ERRORS, NIC_SEND_ERRORS = "node_network_receive_errs_total", "node_network_transmit_errs_total"
@@ -173,6 +181,12 @@ _ALL = (
             ROCE_SLOW_RESTART, IB_WAIT, IB_OUT_OF_ORDER, IB_NOTICES,
         )
     ),
+    *(
+        Metric(name, "port", counter=True)
+        for name in (SWITCH_SYMBOL, SWITCH_DOWNED, SWITCH_RECOVERY, SWITCH_RCV_ERRORS, SWITCH_INTEGRITY)
+    ),
+    Metric(SWITCH_BER, "port", hi=1),
+    Metric(FABRIC_ALARM, "port", hi=1),
     *(Metric(name, "nic", counter=True) for name in (NIC_CARRIER, NIC_RCV_ERRORS, NIC_SEND_ERRORS)),
     Metric(NIC_SPEED, "nic", unit="B/s"),
     Metric(FS_READONLY, "mount", hi=1),

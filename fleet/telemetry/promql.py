@@ -31,7 +31,7 @@ DEVICE: dict[DeviceKind, tuple[str, ...]] = {
 }
 JOBS: dict[DeviceKind, str] = {"gpu": "dcgm", "switch": "dcgm"}  # everything else belongs to the node's exporter
 HEARTBEATS = {"dcgm": (names.GPU_TEMP, (*GPU_IDENTITY, *GPU_FACTS)), "node": (names.NODE_TIME, ())}
-NEVER_ASKED = frozenset({names.PROCESS_START})  # every process in the cluster has one
+NEVER_ASKED = frozenset({names.PROCESS_START, *names.OF_SWITCHES})  # every process has the one; the others, no node
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,8 @@ def _part(kind: DeviceKind, labels: dict[str, str]) -> Part | int:
         return _gpu(labels)
     if kind == "port":
         device, port = labels.get("device", ""), labels.get("port", "1")
+        if not device and "switch" in labels:
+            return UNWANTED  # an exporter of switches that happens to run on a node: see fabricintake
         return Part(f"{device}/{port}", "port") if device else NO_DEVICE
     if kind == "mount":
         return _mount(labels)

@@ -1,4 +1,4 @@
-"""Prometheus and VictoriaMetrics as Debian packages them, scraping a simulated fleet every second.
+"""Prometheus and VictoriaMetrics as Debian packages them, scraping a simulated fleet.
 
 Decides how they are started and that a test is skipped with a word where they are missing. Refuses to outlive a test.
 """
@@ -41,10 +41,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _config(simulator: str, nodes: list[str]) -> str:
+def _config(simulator: str, nodes: list[str], every: int) -> str:
     """One job per kind of exporter; `node` is put on every series, as relabelling from Kubernetes does."""
     host = simulator.removeprefix("http://").rstrip("/")
-    lines = ["global: {scrape_interval: 1s, scrape_timeout: 1s}", "scrape_configs:"]
+    lines = [f"global: {{scrape_interval: {every}s, scrape_timeout: {every}s}}", "scrape_configs:"]
     for job, path in JOBS.items():
         lines += [f"- job_name: {job}", "  static_configs:"]
         for node in nodes:
@@ -68,11 +68,12 @@ def _command(program: str, port: int, config: Path, data: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def running(program: str, simulator: str, nodes: list[str], folder: Path) -> Iterator[MetricsServer]:
+def running(program: str, simulator: str, nodes: list[str], folder: Path, every: int = 1) -> Iterator[MetricsServer]:
+    """`every` is the seconds between two scrapes of an exporter."""
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed (Debian: apt-get install {program})")
     folder.mkdir()
-    (folder / "scrape.yml").write_text(_config(simulator, nodes))
+    (folder / "scrape.yml").write_text(_config(simulator, nodes, every))
     port = free_port()
     with (folder / "log").open("wb") as log:
         argv = _command(program, port, folder / "scrape.yml", folder / "data")

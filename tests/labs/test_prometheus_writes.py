@@ -1,4 +1,6 @@
-"""A real Prometheus scrapes a simulated fleet and remote-writes to a running observer that scrapes nothing itself."""
+"""A real Prometheus scrapes a simulated fleet and remote-writes, by token and mutual TLS, to a running observer that
+scrapes nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,7 @@ from fleet.health.models import Incident, NodeVerdict
 from fleet.inventory.models import Cluster, Device, MetricsSource, Node
 from tests.adapters.kubernetes.world import simulated
 from tests.builders import T0
+from tests.certificates import certificates
 
 PROMETHEUS = "/usr/bin/prometheus"
 pytestmark = [
@@ -60,7 +63,7 @@ def process(argv: list[str], log: Path, env: dict[str, str] | None = None) -> It
                 child.kill()
 
 
-def config(simulator: str, nodes: list[str], observer: str, token: str) -> str:
+def config(simulator: str, nodes: list[str], observer: str, token: str, keys: Path) -> str:
     lines = ["global: {scrape_interval: 1s, scrape_timeout: 1s, external_labels: {prometheus: lab}}", "scrape_configs:"]
     for job, path in JOBS.items():
         lines += [f"- job_name: {job}", "  static_configs:"]
@@ -71,6 +74,7 @@ def config(simulator: str, nodes: list[str], observer: str, token: str) -> str:
         "remote_write:",
         f"- url: {observer}/api/v1/write",
         f"  authorization: {{credentials: {token}}}",
+        f"  tls_config: {{ca_file: {keys}/ours.pem, cert_file: {keys}/theirs.pem, key_file: {keys}/theirs.key}}",
         "  queue_config: {batch_send_deadline: 1s, min_shards: 3}",
     ]
     return "\n".join(lines) + "\n"
@@ -106,6 +110,7 @@ def free_port() -> int:
 def test_faults_are_found_in_what_a_real_prometheus_writes(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
+    keys = certificates(tmp_path)
     with simulated(tmp_path) as files:
         simulator = (files / "url").read_text().strip().rstrip("/")
         Cluster.objects.create(
@@ -116,13 +121,16 @@ def test_faults_are_found_in_what_a_real_prometheus_writes(tmp_path: Path) -> No
         env = {
             **os.environ, "DATABASE_URL": database, "MUSTER_VAR": str(tmp_path), "MUSTER_SCRAPE_INTERVAL": "2",
             "MUSTER_PUSH_PORT": str(free_port()), "DJANGO_SETTINGS_MODULE": "fleet.settings",
+            "MUSTER_PUSH_TLS_CERT": str(keys / "ours.pem"), "MUSTER_PUSH_TLS_KEY": str(keys / "ours.key"),
+            "MUSTER_PUSH_TLS_CLIENTS": str(keys / "theirs.pem"),
         }  # fmt: skip
         with process([sys.executable, "manage.py", "observe", "demo"], tmp_path / "observer.log", env):
             assert until((run / "observer-demo.ready").is_file), (tmp_path / "observer.log").read_text()[-2000:]
             observer = (run / "observer-demo.url").read_text().strip()
+            assert observer.startswith("https://")
             token = create_token(name="prometheus", scope="push", now=T0, by="minseo", cluster="demo")[1]
             nodes = sorted(Node.objects.values_list("name", flat=True))
-            (tmp_path / "prometheus.yml").write_text(config(simulator, nodes, observer, token))
+            (tmp_path / "prometheus.yml").write_text(config(simulator, nodes, observer, token, keys))
             port = free_port()
             argv = [
                 PROMETHEUS, f"--config.file={tmp_path / 'prometheus.yml'}",

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from uuid import NAMESPACE_DNS, uuid5
 
+from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.cluster import Change, ClusterReader, EventSeen, NodeSeen, PodSeen, WatchState
 from fleet.ports.errors import NotFound, PermanentError, PortError
 
@@ -73,9 +73,9 @@ class ListedReader:
                 found = changed()
             except PortError as error:
                 found = None
-                on_state(WatchState("nodes", False, datetime.now(UTC), str(error), error.code))
+                on_state(WatchState("nodes", False, SYSTEM_CLOCK.now(), str(error), error.code))
             if found is not None:
-                on_state(WatchState("nodes", True, datetime.now(UTC)))
+                on_state(WatchState("nodes", True, SYSTEM_CLOCK.now()))
                 before, known = known, {entry.name: entry for entry in found}
                 for entry in known.values():
                     if before.get(entry.name) != entry:
@@ -85,7 +85,7 @@ class ListedReader:
 
     def watch_pods(self, stop: Callable[[], bool], on_state: Callable[[WatchState], None]) -> Iterator[Change]:
         """None is ever told."""
-        on_state(WatchState("pods", True, datetime.now(UTC)))
+        on_state(WatchState("pods", True, SYSTEM_CLOCK.now()))
         yield Change("synced")
         while not stop():
             _wait(stop)

@@ -7,7 +7,7 @@ A limit marked "our choice" has no published source and is a starting point.
 
 from __future__ import annotations
 
-from fleet.health.rules import events, lines, watched_gpu, watched_host
+from fleet.health.rules import events, lines, watched_cables, watched_gpu, watched_host
 from fleet.health.rules.types import Rule
 from fleet.health.rules.watch import Watched
 from fleet.telemetry import names
@@ -85,7 +85,7 @@ _ALL = (
         unit="intervals",
     ),
 )  # fmt: skip
-WATCHED: tuple[Watched, ...] = (*watched_gpu.WATCHED, *watched_host.WATCHED)
+WATCHED: tuple[Watched, ...] = (*watched_gpu.WATCHED, *watched_host.WATCHED, *watched_cables.WATCHED)
 DEFAULTS: dict[str, Rule] = {
     rule.id: rule for rule in (*_ALL, *lines.RULES, *events.RULES, *(watched.rule for watched in WATCHED))
 }

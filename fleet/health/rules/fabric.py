@@ -14,6 +14,7 @@ from fleet.health.rules.base import FrameRule, LevelRule, aligned, number
 from fleet.health.rules.findings import Findings
 from fleet.health.rules.levels import Bools, Delta, Floats, Indices, Name
 from fleet.health.rules.types import ClusterView, Edge, Rule
+from fleet.health.rules.watching import cable_evidence, part_label
 from fleet.telemetry import names
 from fleet.telemetry.frame import Frame
 
@@ -55,13 +56,14 @@ class PortDown(LevelRule):
     def tell(self, view: ClusterView, row: int, first_bad: float) -> Edge:
         device = self.frame.device_of(row)
         state = int(self.frame.r.value[row])
-        args = {"port": device.key, "state": WORDS.get(state, f"in state {state}")}
+        args = {"port": part_label(self.frame, row), "state": WORDS.get(state, f"in state {state}")}
         title = "InfiniBand port %(port)s is %(state)s"
         if state == ACTIVE:
             title = "InfiniBand port %(port)s has lost its physical link"
         waits_for_manager = state in (2, 3)
         return self.edge(
-            view, device.node, device.key, title, args, first_bad, {"state": state},
+            view, device.node, device.key, title, args, first_bad,
+            {"state": state, **cable_evidence(self.frame, row)},
             severity="degraded" if waits_for_manager else None,
         )  # fmt: skip
 

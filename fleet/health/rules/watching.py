@@ -17,6 +17,7 @@ from fleet.health.rules.gpu import gpu_evidence, gpu_label
 from fleet.health.rules.levels import NEVER, Bools, Floats, Indices, Level, Name
 from fleet.health.rules.types import ClusterView, Edge, Rule
 from fleet.health.rules.watch import Watch
+from fleet.telemetry import names
 from fleet.telemetry.frame import STALE_INTERVALS, Frame
 
 _MISSED = 2  # answers without a series that is left out when all is well
@@ -27,7 +28,20 @@ def part_label(frame: Frame, row: int) -> str:
     device = frame.device_of(row)
     if device.kind == "gpu":
         return gpu_label(frame, device.node, device.key)
+    if device.attrs.get("switch"):  # a cable has two ends
+        return f"{device.key} ↔ {device.attrs['switch']}/{device.attrs['switch_port']}"
     return device.attrs.get("mountpoint") or device.attrs.get("export") or device.attrs.get("name") or device.key
+
+
+def cable_evidence(frame: Frame, row: int) -> dict[str, Any]:
+    """Both ends of the cable behind a port's row, and which of them counted; nothing where the far end is not known."""
+    device, metric = frame.device_of(row), frame.row_metric[row]
+    if not device.attrs.get("switch"):
+        return {}
+    cable = {"node": device.node, "port": device.key}
+    cable |= {key: device.attrs[key] for key in ("switch", "switch_port")}
+    counted = {"cable": cable, "counted_by": "switch" if metric in names.OF_SWITCHES else "node"}
+    return counted | ({"alarms": device.attrs.get("alarms", "")} if metric == names.FABRIC_ALARM else {})
 
 
 class RowRule(FrameRule):
@@ -104,6 +118,8 @@ class RowRule(FrameRule):
         args |= {"value": short(value), "limit": short(limit)}
         evidence: dict[str, Any] = {"metric": self.watch.metric, "value": value, "limit": limit}
         evidence |= ({"sub": sub} if sub else {}) | gpu_evidence(self.frame, node, device)
+        evidence |= cable_evidence(self.frame, row)
+        args["sub"] = sub or str(evidence.get("alarms", ""))
         source = self.cause.partition(".")[2]  # a further source of the same rule is a signal of its own
         return self.edge(view, node, device, title, args, first_bad, evidence, cause=self.cause, code=source)
 

@@ -41,9 +41,9 @@ def credentials(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 @contextlib.contextmanager
-def simulated(folder: Path) -> Iterator[Path]:
-    """A small simulated fleet; gives the folder of its kubeconfigs, inventory and address."""
-    command = [sys.executable, "-m", "fleet.simulator", "--nodes", "4", "--scenario", "calm", "--port", "0"]
+def simulated(folder: Path, nodes: int = 4) -> Iterator[Path]:
+    """A simulated fleet; gives the folder of its kubeconfigs, inventory and address."""
+    command = [sys.executable, "-m", "fleet.simulator", "--nodes", str(nodes), "--scenario", "calm", "--port", "0"]
     files = folder / "simulator"
     wanted = [files / name for name in ("kubeconfig", "act.kubeconfig", "inventory.csv", "url")]
     with (

@@ -31,6 +31,7 @@ class FakeApi:
 
     status: int = 200
     body: bytes = ONE
+    at: dict[str, bytes] = field(default_factory=dict)  # path -> another body
     headers: dict[str, str] = field(default_factory=dict)
     promised: int | None = None
     late: float = 0.0
@@ -49,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         api = self.api
-        raw = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        raw = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()
         fields = {key: values[0] for key, values in parse_qs(raw).items()}
         with api.lock:
             api.asked.append((self.path, fields, dict(self.headers)))
@@ -58,7 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(api.late)
         with api.lock:
             api.now -= 1
-        body = gzip.compress(api.body) if api.zipped else api.body
+        said = api.at.get(self.path, api.body)
+        body = gzip.compress(said) if api.zipped else said
         self.send_response(api.status)
         for name, value in api.headers.items():
             self.send_header(name, value)
@@ -75,6 +77,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body)
         if api.promised:
             self.close_connection = True
+
+    def do_GET(self) -> None:
+        self.do_POST()
 
     def log_message(self, *args: Any) -> None:
         pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
 import threading
 import urllib.error
 import urllib.request
@@ -23,6 +22,7 @@ from fleet.observer.session import Session
 from fleet.observer.world import World
 from fleet.ports.cluster import Change
 from fleet.telemetry.intake import Intake
+from tests.certificates import certificates
 from tests.domain.inventory.seen import a_node_seen, a_pod_seen
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,13 +57,7 @@ def test_the_lists_are_whole_however_they_are_asked_for(session: Session) -> Non
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    """An authority with a server's and a client's certificate."""
-    ca = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]
-    for name in ("ours", "theirs"):
-        argv = ["openssl", "req", *ca, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}"]
-        alt = ["-addext", "subjectAltName=IP:127.0.0.1"]
-        subprocess.run([*argv, *alt], cwd=tmp_path, check=True, capture_output=True)
-    return tmp_path
+    return certificates(tmp_path)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fleet.inventory import targets
 from fleet.telemetry import names
 from fleet.telemetry.kernelsignals import match
 from tests.unit.telemetry.test_kernellog import test_a_line_says, test_most_lines_say_nothing
@@ -55,9 +56,17 @@ def test_lines_that_say_nothing_stay_where_they_are() -> None:
 def test_prometheus_writes_every_metric_that_is_read() -> None:
     config = read("prometheus/prometheus.yml")
     (rule,) = config["remote_write"][0]["write_relabel_configs"]
-    known = (*names.METRICS, *names.ALIASES)
+    known = {*names.METRICS, *names.ALIASES} - {*names.OF_SWITCHES}  # of no node, so nobody can write them
     assert [name for name in known if not re.fullmatch(rule["regex"], name)] == []
     assert not re.fullmatch(rule["regex"], "go_goroutines")
+
+
+def test_the_list_of_targets_is_one_and_knows_every_key() -> None:
+    text = (AGENTS / "targets/targets.yml").read_text()
+    found = targets.parse(text)
+    assert set(found.nodes) == {"gpu-001", "gpu-002"} and found.fabric[0].url
+    spelled = {key for key in (*targets.NODE_KEYS, *targets.UFM_KEYS, "exporter") if f"{key}:" in text}
+    assert spelled == {*targets.NODE_KEYS, *targets.UFM_KEYS, "exporter"}
 
 
 def test_dcgm_exporter_counts_what_the_rules_read() -> None:

@@ -1,6 +1,11 @@
 """Faults that show only in series and lines, slow gangs, and the scenario files made of them."""
 
+import base64
+import json
 import time
+import urllib.error
+import urllib.request
+from typing import Any
 
 import pytest
 
@@ -63,8 +68,36 @@ def test_what_says_otherwise(fleet: Client, fault: str, exporter: str, series: s
 
 def test_a_cable_counts_on_both_ends(fleet: Client) -> None:
     fleet.inject("ib_symbol", NODE, 3)
-    until(lambda: value(fleet.call("GET", "/fabric/metrics").text, "infiniband_switch_port_symbol_error_total{") > 0)
-    assert f'uplink="{NODE} mlx5_3"' in fleet.call("GET", "/fabric/metrics").text
+    (uplink,) = [line for line in fabric(fleet).splitlines() if f'uplink="{NODE} mlx5_3"' in line]
+    port = uplink.partition("{")[2].partition(",uplink")[0]
+    until(lambda: value(fabric(fleet), "infiniband_switch_port_symbol_error_total{", port) > 0)
+
+
+def fabric(fleet: Client) -> str:
+    return fleet.call("GET", "/fabric/metrics").text
+
+
+def ufm(fleet: Client, path: str, secret: str = "admin:simulated") -> Any:
+    known = {"Authorization": "Basic " + base64.b64encode(secret.encode()).decode()}
+    with urllib.request.urlopen(urllib.request.Request(fleet.simulator.address + path, headers=known)) as answer:
+        return json.load(answer)
+
+
+def test_the_fabrics_manager_tells_both_ends_to_who_has_its_password(fleet: Client) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        ufm(fleet, "/ufmRest/resources/links", "admin:guessed")
+    links = ufm(fleet, "/ufmRest/resources/links")
+    ends = {link["destination_port_node_description"]: link for link in links}
+    assert len(ends) == len(links) == 8 * fleet.simulator.options.nodes
+    assert ufm(fleet, "/ufmRest/app/alarms") == []
+    fleet.inject("ib_symbol", NODE, 3)
+    (alarm,) = ufm(fleet, "/ufmRest/app/alarms")
+    link = ends[f"{NODE} mlx5_3"]
+    assert alarm["related_object_name"] == f"{link['source_guid']}_{link['source_port']}"
+    guid = f"0x{link['source_guid']}"
+    port = f'node_guid="{guid}",port_guid="{guid}",port_num="{link["source_port"]}"'
+    until(lambda: value(fleet.call("GET", "/ufm/metrics").text, "SymbolErrorCounterExtended{", port) > 0)
+    assert "agg_nodes_in_invalid_state 0" in fleet.call("GET", "/ufm/sharp").text
 
 
 def test_one_slow_gpu_slows_its_gang_and_stands_out(fleet: Client) -> None:

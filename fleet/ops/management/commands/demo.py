@@ -45,6 +45,8 @@ class Command(BaseCommand):
         known = Cluster.objects.filter(name=DEMO_CLUSTER, removed_at=None).exists()
         credentials = ["--kubeconfig", str(simulator / "kubeconfig")]
         credentials += ["--act-kubeconfig", str(simulator / "act.kubeconfig")]
+        if (simulator / "targets.yml").is_file():
+            credentials += ["--targets", str(simulator / "targets.yml")]
         mode = [] if known else ["--mode", Mode.AUTOMATE]
         call_command("cluster", "add", DEMO_CLUSTER, *credentials, *mode)
 
