@@ -335,6 +335,10 @@ class Frame:
     def devices_on(self, node: str) -> list[Device]:
         return [self.devices[index] for index in self._devices_by_node.get(self.node_index.get(node, -1), ())]
 
+    def metric_of(self, row: int) -> str:
+        """The name of the metric that a row holds."""
+        return _NAMES[int(self.r.metric[row])]
+
     def device_of(self, row: int) -> Device:
         return self.devices[int(self.r.device[row])]
 
@@ -363,7 +367,7 @@ class Frame:
                 continue
             device, value = self.device_of(row).key, float(self.r.value[row])
             age, source = mono - float(self.r.mono[row]), float(self.r.source[row])
-            yield Latest(_NAMES[int(self.r.metric[row])], device, self.row_sub[row], value, age, source)
+            yield Latest(self.metric_of(row), device, self.row_sub[row], value, age, source)
 
     def stale_targets(self, mono: float) -> NDArray[np.bool_]:
         """Which targets have had no good scrape for three intervals (a new one gets as long before it counts)."""

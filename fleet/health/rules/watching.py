@@ -35,7 +35,7 @@ def part_label(frame: Frame, row: int) -> str:
 
 def cable_evidence(frame: Frame, row: int) -> dict[str, Any]:
     """Both ends of the cable behind a port's row, and which of them counted; nothing where the far end is not known."""
-    device, metric = frame.device_of(row), frame.row_metric[row]
+    device, metric = frame.device_of(row), frame.metric_of(row)
     if not device.attrs.get("switch"):
         return {}
     cable = {"node": device.node, "port": device.key}

@@ -53,7 +53,7 @@ class Ufm:
         }  # fmt: skip
 
     def _alarms(self) -> list[dict[str, Any]]:
-        found = []
+        found: list[dict[str, Any]] = []
         for host in self.hosts.values():
             for index, port in host.ports.items():
                 kinds = [SYMBOL_ALARM] * ("ib_symbol" in port.odd) + [FLAP_ALARM] * (port.downed >= ALARMS_FROM)

@@ -39,8 +39,8 @@ def api() -> Iterator[FakeApi]:
 
 
 def reader(api: FakeApi, **more: Any) -> FabricReader:
-    beside = {"telemetry": f"{api.url}/metrics", "sharp": f"{api.url}/sharp"}
-    return ufm.reader(ufm.Connection(api.url, lambda: SECRET, **beside, timeout=2.0, **more))
+    texts: dict[str, Any] = {"telemetry": f"{api.url}/metrics", "sharp": f"{api.url}/sharp"}
+    return ufm.reader(ufm.Connection(api.url, lambda: SECRET, timeout=2.0, **texts, **more))
 
 
 def test_links_and_alarms_are_read(api: FakeApi) -> None:

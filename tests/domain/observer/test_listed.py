@@ -59,7 +59,7 @@ def test_a_list_with_mistakes_is_refused_with_all_of_them(var: Path) -> None:  #
     assert not Cluster.objects.exists()
 
 
-def changes_of(path: Path, change: Callable[[], None]) -> list[Change]:
+def changes_of(path: Path, change: Callable[[], object]) -> list[Change]:
     """What the stream of nodes tells of the list as it is, and after it changed."""
     cluster = Cluster(name="bare", targets_file=str(path))
     told: list[Change] = []
@@ -75,7 +75,7 @@ def changes_of(path: Path, change: Callable[[], None]) -> list[Change]:
 
 def test_a_changed_list_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
     place = a_list(tmp_path / "t.yml", {"gpu-1": {}, "gpu-2": {}})
-    told = changes_of(place, lambda: a_list(place, {"gpu-2": {}, "gpu-3": {"labels": {RACK: "r1"}}}) and None)
+    told = changes_of(place, lambda: a_list(place, {"gpu-2": {}, "gpu-3": {"labels": {RACK: "r1"}}}))
     assert [(item.kind, getattr(item.item, "name", "")) for item in told] == [
         ("added", "gpu-1"), ("added", "gpu-2"), ("synced", ""), ("added", "gpu-3"), ("synced", ""),
     ]  # fmt: skip

@@ -28,7 +28,8 @@ EXPORTER = f"""# TYPE {COUNTER}symbol_error_total counter
 
 
 def resolve(name: str) -> str | Ambiguous | None:
-    return {"gpu-1": "gpu-1", "gpu-1.example.com": "gpu-1", "gpu-2": "gpu-2", "twin": AMBIGUOUS}.get(name)
+    known: dict[str, str | Ambiguous] = {"gpu-1": "gpu-1", "gpu-1.example.com": "gpu-1", "gpu-2": "gpu-2"}
+    return AMBIGUOUS if name == "twin" else known.get(name)
 
 
 def hca(name: str, guid: str = "0000000000000001", port: str = "1") -> EndSeen:
