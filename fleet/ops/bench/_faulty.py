@@ -1,12 +1,14 @@
 """Faults for the quality replay: what each does to the series, the kernel log and the node, and what it is called.
 
 Decides one fault for every rule of the catalogue, from the rule's own data where it has some, and by hand where a rule
-is code. Refuses easy ones: values are just over the limit where a limit counts, and each sits on one part of the node.
+is code; and what can tell of it, because a kernel line travels by other ways than a series does. Refuses easy ones:
+values are just over the limit where a limit counts, and each sits on one part of the node.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Literal
 
 import numpy as np
@@ -19,6 +21,7 @@ from fleet.telemetry import names
 
 PCI = "0000:{pci:02x}:00"
 XIDS = (48, 64, 79, 95, 119)
+Told = Literal["series", "line", "kubernetes", "event", "condition"]
 # Rules that look at one fault from two sides: either names it right.
 KIN: dict[str, set[str]] = {
     "nvlink-crc-storm": {"nvlink-crc"}, "ib-symbol": {"ib-symbol-hour"}, "ib-symbol-hour": {"ib-symbol"},
@@ -39,6 +42,8 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
+    """`causes` are the names that are right. An event is (form, check, wants action); `facts` are the node's own."""
+
     name: str
     causes: frozenset[str]
     effects: tuple[Effect, ...] = ()
@@ -46,6 +51,16 @@ class Fault:
     gone: Literal["", "one", "all"] = ""
     facts: dict[str, object] = field(default_factory=dict)
     skew: float = 0.0
+    event: tuple[str, str, bool] = ("", "", False)
+
+    @property
+    def told(self) -> Told:
+        """What brings the news of it."""
+        if self.line:
+            return "line"
+        if self.event[0]:
+            return "condition" if self.event[0] == "condition" else "event"
+        return "kubernetes" if self.facts and not self.gone else "series"
 
 
 def _amount(rule: Rule, watch: Watch) -> Effect | None:
@@ -91,11 +106,16 @@ def _by_hand() -> list[Fault]:
         one("log-read-only", line="EXT4-fs (nvme0n1p2): Remounting filesystem read-only"),
         one("log-aer", line="pcieport 0000:5d:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal)"),
         one("log-hung-task", line="INFO: task python3:48213 blocked for more than 120 seconds."),
+        one("log-mce", line="mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400"),
+        one("log-nfs-lost", line="NFS: nfs4_reclaim_open_state: Lock reclaim failed!"),
         one("log-oom", line="Out of memory: Killed process 48213 (python3) total-vm:214748364kB"),
         one("nfs server silent (log)", line="nfs: server nfs-1 not responding, still trying", causes={"mount-hung"}),
         one("xid-dcgm", Effect("set", names.XID, 95), causes={"xid-95"}),
         one("gpu-lost", gone="one"),
-        one("gpu-count", gone="all"),
+        one("gpu-count", gone="all", causes={"gpu-count", "gpu-allocatable"},
+            facts={"gpu_expected": 8, "gpu_capacity": 8, "gpu_allocatable": 0}),
+        one("gpu-capacity", facts={"gpu_expected": 8, "gpu_capacity": 7, "gpu_allocatable": 7}),
+        one("gpu-allocatable", facts={"gpu_expected": 8, "gpu_capacity": 8, "gpu_allocatable": 7}),
         one("ecc-dbe", Effect("jump", names.ECC_DBE, 1)),
         one("row-remap-failure", Effect("set", names.ROW_REMAP_FAILURE, 1)),
         one("thermal", Effect("set", names.GPU_TEMP, 88), Effect("set", names.CLOCK_REASONS, 0x40)),
@@ -107,13 +127,33 @@ def _by_hand() -> list[Fault]:
     ]  # fmt: skip
 
 
+def _of_others() -> list[Fault]:
+    """What other tools report, by their names of it; the third tells whether they want something done."""
+    said = [
+        *(("nvsentinel", check, True) for check in ("GpuMemWatch", "GpuThermalWatch", "SysLogsXIDError")),
+        ("nvsentinel", "GpuNvlinkWatch", False),
+        *(("nvsentinel-headers", check, True) for check in ("GpuPcieWatch", "InfiniBandStateCheck")),
+        *(("gpud", component, False) for component in ("accelerator-nvidia-error-xid", "disk", "memory")),
+        ("alertmanager", "NodeRaidDegraded", True), ("alertmanager", "GpuFanStopped", True),
+        ("alertmanager", "NodeClockNotSynchronising", False),
+        *(("condition", kind, True) for kind in ("KernelDeadlock", "ReadonlyFilesystem", "XfsShutdown")),
+        ("condition", "FrequentKubeletRestart", False), ("condition", "DiskPressure", False),
+        ("condition", "GpuXidError", False),
+    ]  # fmt: skip
+    prefix = {"alertmanager": "alert", "condition": "condition"}
+    return [
+        Fault(f"{form} {check}", frozenset({f"{prefix.get(form, 'event')}-{check.lower()}"}), event=(form, check, acts))
+        for form, check, acts in said
+    ]
+
+
 def faults() -> list[Fault]:
-    found = _by_hand()
+    found = _by_hand() + _of_others()
     for watched in WATCHED:
         rule = watched.rule
         for number, watch in enumerate(watched.watches):
             effect = _amount(rule, watch) if rule.enabled else None
-            if effect is None or watch.gone_is_good:
+            if effect is None:
                 continue
             cause = rule.id + (f".{number + 1}" if number else "")
             kin = {also + cause[len(rule.id) :] for also in KIN.get(rule.id, ())}
@@ -122,10 +162,11 @@ def faults() -> list[Fault]:
 
 
 class Injected:
-    """One fault on one node of a fleet, from a moment on."""
+    """One fault on one node of a fleet, from a step on. `onset` is the time of that step."""
 
     def __init__(self, fleet: Healthy, number: int, fault: Fault, tick: int) -> None:
         self.fleet, self.number, self.fault, self.tick = fleet, number, fault, tick
+        self.onset: datetime | None = None
         self.part = int(fleet.rng.integers(0, 64))
         self.places = [self._place(effect) for effect in fault.effects]
         self.base = [0.0] * len(self.places)
@@ -134,51 +175,68 @@ class Injected:
     def node(self) -> str:
         return self.fleet.names[self.number]
 
+    @property
+    def gpu(self) -> int:
+        return self.part % COUNT["gpu"]
+
+    @property
+    def device(self) -> str | None:
+        """The part that a finding must name; None where the fault names none in the frame's words."""
+        if self.places:
+            return self.fleet.key(self.places[0])
+        if self.fault.gone == "one" or self.fault.event[0].startswith("nvsentinel") or "NVRM" in self.fault.line:
+            return f"GPU-{self.gpu}"
+        return None
+
     def _place(self, effect: Effect) -> int:
         columns = self.fleet.columns
         part = self.part % COUNT[names.METRICS[effect.metric].kind]
         mine = [p for p in self.fleet.at[effect.metric] if columns[p].part == part]
         return next((p for p in mine if effect.sub and effect.sub in columns[p].labels.values()), mine[0])
 
-    def act(self) -> str:
-        """Once after the fleet has lived a step; the kernel line, if the fault begins now and writes one."""
-        fleet, fault, values = self.fleet, self.fault, self.fleet.values[self.number]
+    def act(self) -> bool:
+        """Once after the fleet has lived a step; whether the fault begins now."""
+        fleet = self.fleet
         since = (fleet.ticks - self.tick) * fleet.interval
         if since < 0:
-            return ""
+            return False
+        if since == 0:
+            self.onset = fleet.now
         fleet.busy[self.number] = True
-        for effect, place in zip(fault.effects, self.places, strict=True):
-            if effect.how == "set":
-                values[place] = effect.amount
-            elif effect.how == "jump":
-                values[place] += effect.amount if since == 0 else 0.0
-            elif effect.how == "grow":
-                self.base[0] += effect.amount * fleet.interval
-                values[place] += np.floor(self.base[0])
-                if effect.metric != names.NFS_RESPONSE:  # which is worked out anew from the requests each time
-                    self.base[0] -= np.floor(self.base[0])
-            elif effect.how == "step":
-                values[place] += effect.amount if since % 120 < fleet.interval else 0.0
-            else:
-                values[place] = np.nan
+        for number, effect in enumerate(self.fault.effects):
+            self._effect(number, effect, since)
         self._parts()
-        gpu = self.part % COUNT["gpu"]
-        return fault.line.format(pci=27 + gpu) if since == 0 and fault.line else ""
+        return since == 0
+
+    def _effect(self, number: int, effect: Effect, since: float) -> None:
+        fleet, place = self.fleet, self.places[number]
+        values = fleet.values[self.number]
+        if effect.how == "set":
+            values[place] = effect.amount
+        elif effect.how == "jump":
+            values[place] += effect.amount if since == 0 else 0.0
+        elif effect.how == "grow":
+            self.base[number] += effect.amount * fleet.interval
+            values[place] += np.floor(self.base[number])
+            if effect.metric != names.NFS_RESPONSE:  # which is worked out anew from the requests each time
+                self.base[number] -= np.floor(self.base[number])
+        elif effect.how == "step":
+            values[place] += effect.amount if since % 120 < fleet.interval else 0.0
+        else:
+            values[place] = np.nan
 
     def _parts(self) -> None:
         fleet, fault = self.fleet, self.fault
         if fault.gone:
-            gone = range(COUNT["gpu"]) if fault.gone == "all" else (self.part % COUNT["gpu"],)
+            gone = range(COUNT["gpu"]) if fault.gone == "all" else (self.gpu,)
             for place in range(fleet.dcgm):
                 if "gpu" in fleet.columns[place].labels and fleet.columns[place].part in gone:
                     fleet.values[self.number, place] = np.nan
         if fault.facts:
             facts: NodeFacts = fleet.facts[self.node]
             fleet.facts[self.node] = replace(facts, **fault.facts)  # type: ignore[arg-type]
+        fleet.skew[self.number] = fault.skew
 
-    def after(self) -> None:
-        """What is measured of the exporters themselves, after they have answered."""
-        if self.fault.skew and self.fleet.ticks >= self.tick:
-            for target in self.fleet.frame.targets_of(self.node):
-                self.fleet.frame.t.skew[target.index] = self.fault.skew
-                self.fleet.frame.t.skew_seq[target.index] += 1
+    @property
+    def line(self) -> str:
+        return self.fault.line.format(pci=27 + self.gpu)

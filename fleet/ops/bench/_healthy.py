@@ -6,6 +6,7 @@ all, exporters that restart and nodes that boot. Refuses HTTP and text: values a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -21,7 +22,8 @@ START = datetime(2026, 3, 2, tzinfo=UTC)
 DCGM, NODE = 0, 1
 JOBS = ("dcgm", "node")
 COUNT = {"gpu": 8, "port": 8, "nic": 2, "disk": 2, "psu": 4, "fan": 4, "dimm": 2, "switch": 4, "host": 1, "mount": 2}
-LOSS, REBOOT_DAYS, RESTART_DAYS, BOOT_SECONDS, GRACE = 0.01, 14.0, 7.0, 240.0, 40.0
+LOSS, REBOOT_DAYS, RESTART_DAYS, GRACE = 0.01, 14.0, 7.0, 40.0
+BOOT_SECONDS = (180.0, 600.0)  # at least and at most
 DAY = 86400.0
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -34,8 +36,15 @@ WELL: dict[str, float] = {
     names.IB_RATE: 5e10, names.NIC_SPEED: 1.25e9, names.FS_SIZE: 1e13, names.FS_AVAIL: 4e12, names.SMART_USED: 7,
     names.SMART_SPARE: 100, names.SMART_SPARE_MIN: 10, names.NVME_USED: 0.07, names.NVME_SPARE: 1,
     names.NVME_SPARE_MIN: 0.1, names.LUSTRE_HEALTH: 1, names.GPFS_STATE: 1, names.GPFS_MOUNT: 1, names.SHARP_JOBS: 12,
-    "DCGM_FI_DEV_SM_CLOCK": 1980, "DCGM_FI_DEV_POWER_USAGE": 600, "node_load1": 40,
+    "node_load1": 40, names.WEKA_ALERTS: float("nan"),  # no series where all is well
 }  # fmt: skip
+# What peers are compared by, while they work: the mean, and how much of it one reading differs.
+WORK: dict[str, tuple[float, float]] = {
+    "DCGM_FI_DEV_SM_CLOCK": (1965, 0.005), "DCGM_FI_DEV_POWER_USAGE": (615, 0.03),
+    "DCGM_FI_DEV_MEM_COPY_UTIL": (38, 0.06), "DCGM_FI_PROF_GR_ENGINE_ACTIVE": (0.94, 0.01),
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": (0.46, 0.05), "DCGM_FI_PROF_DRAM_ACTIVE": (0.37, 0.05),
+}  # fmt: skip
+IDLE: dict[str, float] = {"DCGM_FI_DEV_SM_CLOCK": 345, "DCGM_FI_DEV_POWER_USAGE": 75}
 # Events a second that mean nothing: what links, memories and programs do in good health.
 RATE: dict[str, float] = {
     names.PCIE_REPLAY: 1 / 900, names.DRAM_CE: 1 / 600, names.SRAM_CE: 1 / 3600, names.NVLINK_CRC: 1 / 7200,
@@ -49,9 +58,10 @@ SUBS: dict[str, tuple[str, str]] = {
     names.HEALTH_STATUS: ("health_watch", "NVLINK MEM THERMAL"),
     names.P2P_STATUS: ("peer_gpu", "6 7"),
     names.GPFS_STATE: ("state", "active"),
+    names.WEKA_ALERTS: ("title", "NodeBlacklisted"),
 }
 NFS = (names.NFS_MAJOR, names.NFS_REQUESTS, names.NFS_RESPONSE)
-ABSENT = frozenset({names.WEKA_ALERTS, names.NODE_TIME})  # the one is left out when all is well, the other is `skew`
+ABSENT = names.NODE_TIME  # told by `skew`
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +81,8 @@ def _labels(metric: names.Metric, part: int) -> dict[str, str]:
     if metric.name in NFS:
         return {"export": f"nfs-{part}:/data", "operation": "READ"}
     if kind == "mount":
-        point, fs = ("/data", "nfs4") if part else ("/raid", "ext4")
-        return {"device": f"nfs-1:{point}", "device_error": "", "fstype": fs, "mountpoint": point}
+        point, fs, device = ("/data", "nfs4", "nfs-1:/data") if part else ("/raid", "ext4", "/dev/md0")
+        return {"device": device, "device_error": "", "fstype": fs, "mountpoint": point}
     if kind == "host":
         return {}
     key = {"port": "device", "nic": "device", "disk": "device", "dimm": "controller", "switch": "nvswitch"}
@@ -83,7 +93,7 @@ def _labels(metric: names.Metric, part: int) -> dict[str, str]:
 def columns() -> list[Column]:
     found: list[Column] = []
     for metric in names.METRICS.values():
-        if metric.name in ABSENT:
+        if metric.name == ABSENT:
             continue
         label, subs = SUBS.get(metric.name, ("", ""))
         for part in range(COUNT[metric.kind]):
@@ -93,13 +103,30 @@ def columns() -> list[Column]:
     return sorted(found, key=lambda column: column.job)
 
 
+class Clock:
+    """The fleet's own time, for whoever asks a clock."""
+
+    def __init__(self) -> None:
+        self.wall, self.mono = START, 1e6
+
+    def now(self) -> datetime:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.mono
+
+    def tick(self, seconds: float) -> None:
+        self.wall += timedelta(seconds=seconds)
+        self.mono += seconds
+
+
 class Healthy:
     """The fleet, its frame and its rules; `step` lets time pass and returns what the rules say."""
 
     def __init__(self, nodes: int, interval: float, seed: int, calm: bool = False) -> None:
         self.rng = np.random.default_rng(seed)
         self.interval, self.calm = interval, calm  # calm: no boots, no restarts
-        self.now, self.mono, self.ticks = START, 1e6, 0
+        self.clock, self.ticks = Clock(), 0
         self.frame = Frame(nodes * 600)
         self.engine = RuleEngine(self.frame)
         self.columns = columns()
@@ -120,42 +147,72 @@ class Healthy:
         self.busy = self.rng.random(nodes) < 0.9
         self.phase = self.rng.uniform(0, 6, (nodes, 1))
         self.back_at = np.zeros(nodes)  # monotonic time at which a booting node is back; 0: it is up
+        self.away_at = np.zeros(nodes)
         self.failed = np.zeros((nodes, 2), dtype=bool)
-        self.gone: set[tuple[int, int]] = set()  # (node, GPU)
+        self.silent = np.zeros((nodes, 2), dtype=bool)  # exporters that do not answer at all
+        self.skew = np.zeros(nodes)  # seconds by which a node's clock is ahead
         self.boots = self.restarts = self.lost = 0
         self._place()
 
+    @property
+    def now(self) -> datetime:
+        return self.clock.wall
+
+    @property
+    def mono(self) -> float:
+        return self.clock.mono
+
+    def key(self, place: int) -> str:
+        """What the frame calls the part behind a column, the same on every node."""
+        column = self.columns[place]
+        part = series.part_of(names.METRICS[column.metric].kind, column.labels)
+        assert not isinstance(part, int), column  # noqa: S101  every label set above names a device
+        return part.key
+
     def _place(self) -> None:
+        """A row for each value, node by node, so that the values of the fleet are a block of the frame's columns."""
         frame = self.frame
-        self.rows = np.zeros(self.values.shape, dtype=np.int64)
         self.targets = np.zeros((len(self.names), 2), dtype=np.int64)
+        self.gpus = np.zeros((len(self.names), COUNT["gpu"]), dtype=np.int64)
         for number, node in enumerate(self.names):
             both = [frame.target(node, job, self.interval, self.mono) for job in JOBS]
             self.targets[number] = [target.index for target in both]
-            for place, column in enumerate(self.columns):
+            for column in self.columns:
                 metric = names.METRICS[column.metric]
                 part = series.part_of(metric.kind, column.labels)
-                assert not isinstance(part, int), column  # noqa: S101  every label set above names a device
+                assert not isinstance(part, int), column  # noqa: S101
                 target = both[column.job]
                 sub = target.job if metric.name == names.PROCESS_START else part.sub
-                self.rows[number, place] = frame.row(target, metric, frame.place(target, part), sub)
+                device = frame.place(target, part)
+                frame.row(target, metric, device, sub)
+                if metric.kind == "gpu":
+                    self.gpus[number, column.part] = device
+        assert frame.r.size == self.values.size  # noqa: S101  no row was shared, and none made before
 
     # -- time -----------------------------------------------------------------------------------------------------
 
     def step(self) -> list[Edge]:
-        self.now += timedelta(seconds=self.interval)
-        self.mono += self.interval
-        self.ticks += 1
-        self.live()
+        self.advance()
+        return self.engine.cycle(self.view())
+
+    def advance(self, acts: Callable[[], None] = lambda: None, seconds: float = 0.0) -> None:
+        """One round of answers; `acts` changes values first. `seconds` of the interval are left, if not all."""
+        self.tick(seconds)
         if not self.calm:
             self._boots()
+        acts()
         self.write(self.answers())
-        return self.engine.cycle(self.view())
+
+    def tick(self, seconds: float = 0.0) -> None:
+        self.clock.tick(seconds or self.interval)
+        self.ticks += 1
+        self.live()
 
     def answers(self) -> Bools:
         """Which exporters answer this time."""
         answered: Bools = self.rng.random(self.targets.shape) >= LOSS
         answered[self.back_at > 0] = False
+        answered &= ~self.silent
         self.lost += int((~answered).sum())
         return answered
 
@@ -180,6 +237,9 @@ class Healthy:
         v[:, self.at[names.GPU_TEMP]], v[:, self.at["DCGM_FI_DEV_MEMORY_TEMP"]] = heat, heat + 9
         v[:, self.at[names.TEMP_MARGIN]] = 87 - heat
         v[:, self.at[names.GPU_UTIL]] = np.where(busy, 97, 0)
+        for metric, (mean, spread) in WORK.items():
+            working = mean * (1 + spread * rng.standard_normal((n, 8), dtype=np.float32))
+            v[:, self.at[metric]] = np.where(busy, working, IDLE.get(metric, 0.0))
         v[:, self.at[names.PCIE_GEN]] = np.where(busy, 5, 1)
         v[:, self.at[names.CLOCK_REASONS]] = np.where(busy, np.where(rng.random((n, 8)) < 0.2, 4, 0), 1)
         v[:, self.at[names.CLOCK_EVENTS]] = rng.random((n, len(self.at[names.CLOCK_EVENTS]))) < 1e-4
@@ -192,7 +252,7 @@ class Healthy:
         rng, n = self.rng, len(self.names)
         boots = (rng.random(n) < self.interval / (REBOOT_DAYS * DAY)) & (self.back_at == 0)
         for number in np.flatnonzero(boots).tolist():
-            self.back_at[number] = self.mono + BOOT_SECONDS
+            self.away_at[number], self.back_at[number] = self.mono, self.mono + rng.uniform(*BOOT_SECONDS)
             self.boots += 1
         for number in np.flatnonzero(self.back_at > 0).tolist():
             node, left = self.names[number], self.back_at[number] - self.mono
@@ -204,7 +264,7 @@ class Healthy:
                 self.values[number, self.at[names.BOOT_TIME] + self.at[names.PROCESS_START]] = started
                 boot = f"{facts.boot_id}+"[-40:] + str(self.boots)
                 self.facts[node] = replace(facts, ready=True, boot_id=boot, boot_at=self.now, in_remediation=True)
-            elif BOOT_SECONDS - left > GRACE and facts.ready:
+            elif self.mono - self.away_at[number] > GRACE and facts.ready:
                 self.facts[node] = replace(facts, ready=None, ready_since=self.now)
         for number in np.flatnonzero(rng.random(n) < self.interval / (RESTART_DAYS * DAY)).tolist():
             self.restarts += 1  # the exporter of the GPUs begins anew, with the counters of its driver
@@ -215,25 +275,31 @@ class Healthy:
     def write(self, answered: Bools) -> None:
         frame, wall = self.frame, self.now.timestamp()
         late = self.rng.uniform(0, 0.5 * self.interval, self.targets.shape)
-        t = frame.t
+        t, r = frame.t, frame.r
         fresh = self.targets[answered & self.failed]  # after a silence it may be another process
         t.epoch[fresh] += 1
         t.epoch_seq[fresh] = 0
         self.failed = ~answered
+        blocks = [column[: r.size].reshape(self.values.shape) for column in (r.value, r.mono, r.source)]
         for job, part in ((DCGM, slice(0, self.dcgm)), (NODE, slice(self.dcgm, None))):
             here = np.flatnonzero(answered[:, job])
-            rows, values = self.rows[here, part], self.values[here, part]
-            delay = np.broadcast_to(late[here, job, None], rows.shape)
-            keep = np.isfinite(values)
-            rows, values, delay = rows[keep], values[keep], delay[keep]
-            frame.r.value[rows], frame.r.mono[rows], frame.r.source[rows] = values, self.mono + delay, wall + delay
-            devices, targets = frame.r.device[rows], self.targets[here, job]
-            frame.d.seq[devices] = t.seq[frame.r.target[rows]] + 1
+            values, delay, targets = self.values[here, part], late[here, job, None], self.targets[here, job]
+            told = np.isfinite(values)
+            for block, new in zip(blocks, (values, self.mono + delay, wall + delay), strict=True):
+                block[here, part] = new if told.all() else np.where(told, new, block[here, part])
+            if job == DCGM:  # a GPU is in an answer if its temperature is
+                seen = np.isfinite(self.values[here][:, self.at[names.GPU_TEMP]])
+                frame.d.seq[self.gpus[here][seen]] = np.broadcast_to(t.seq[targets, None] + 1, seen.shape)[seen]
             t.wall[targets], t.mono[targets] = wall + late[here, job], self.mono + late[here, job]
-            t.skew[targets] = self.rng.normal(0, 0.1, len(targets))
+            t.skew[targets] = self.rng.normal(0, 0.1, len(targets)) + self.skew[here]
             t.skew_seq[targets] += 1
             t.epoch_seq[targets] += 1
             t.seq[targets] += 1
-        for number in np.flatnonzero(answered.all(axis=1)).tolist():
-            if self.facts[self.names[number]].in_remediation and self.back_at[number] == 0:
-                self.facts[self.names[number]] = replace(self.facts[self.names[number]], in_remediation=False)
+        self._heard(answered)
+
+    def _heard(self, answered: Bools) -> None:
+        """What both exporters of a node that booted have answered is news again."""
+        for node, facts in [(node, facts) for node, facts in self.facts.items() if facts.in_remediation]:
+            number = int(node[1:])
+            if answered[number].all() and self.back_at[number] == 0:
+                self.facts[node] = replace(facts, in_remediation=False)

@@ -189,6 +189,15 @@ def _servers(here: Site) -> None:
     here.env["REDIS_URL"] = valkey.url()
 
 
+def own_process(module: str, env: Mapping[str, str], *arguments: str) -> Any:
+    """What a module of this package prints as JSON, run by itself: nothing else is in its interpreter."""
+    argv = [sys.executable, "-m", f"{__package__}.{module}", *arguments]
+    done = subprocess.run(argv, env=dict(env), cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchFailure(f"{module} failed: {done.stderr.strip()[-800:]}")
+    return json.loads(done.stdout)
+
+
 def _family(pid: int) -> list[int]:
     """A process and its children; those of a database come and go."""
     children: list[int] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import stat
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -144,6 +145,19 @@ def test_bench_prints_one_json_line_for_scripts(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(bench.importlib, "import_module", lambda name: module)
     told = json.loads(said("bench", "rules", "--nodes", "500", "--json", "-"))
     assert told == {"name": "rules", "nodes": 500, "metrics": {"cycle_s": 0.5}}
+
+
+def test_bench_all_runs_each_in_its_quick_form_and_the_patient_ones_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty, patient = ModuleType("hasty"), ModuleType("patient")
+    hasty.run, hasty.quick = lambda nodes: {"whole": 1}, lambda nodes: {"part": nodes}  # type: ignore[attr-defined]
+    patient.PATIENT = True  # type: ignore[attr-defined]
+    modules = {"fleet.ops.bench.a-patient": patient, "fleet.ops.bench.hasty": hasty}
+    monkeypatch.setattr(bench, "names", lambda: ["a-patient", "hasty"])
+    monkeypatch.setattr(bench.importlib, "import_module", modules.__getitem__)
+    told = """import json; print(json.dumps({"name": "a-patient", "nodes": 7, "metrics": {"by_itself": 1}}))"""
+    monkeypatch.setattr(bench, "argv_of", lambda name, nodes: [sys.executable, "-c", told])
+    lines = [json.loads(line) for line in said("bench", "all", "--nodes", "7", "--json", "-").splitlines()]
+    assert [line["metrics"] for line in lines] == [{"part": 7}, {"by_itself": 1}]
 
 
 def test_bench_lists_what_there_is_when_the_name_is_wrong() -> None:
