@@ -31,6 +31,7 @@ from fleet.lifecycle.playbooks import (
     Playbook,
     faults_of,
 )
+from fleet.ports import plainyaml
 
 VERSION = 1
 MAX_CHARS = 1_000_000
@@ -84,8 +85,8 @@ class _Reader:
         try:
             if len(text) > MAX_CHARS:
                 raise yaml.YAMLError("the file is too long")
+            data = plainyaml.load(text)
             tree = yaml.compose(text, Loader=yaml.SafeLoader)
-            data = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
             mark = getattr(error, "problem_mark", None)
             said = getattr(error, "problem", None) or str(error)
@@ -101,7 +102,11 @@ class _Reader:
             self._say("`playbooks` must be a list.")
             return ()
         found: list[Playbook] = []
-        for item, line in zip(wanted, _lines(tree), strict=True):
+        lines = _lines(tree)
+        if len(lines) != len(wanted):
+            self._say("`playbooks` must stand once, in the mapping itself.")
+            return ()
+        for item, line in zip(wanted, lines, strict=True):
             self.line = line
             playbook = self._playbook(item)
             if playbook is None:

@@ -174,7 +174,7 @@ class _Body:
         if token.isdigit() and len(token) < 20:
             shorter, _, value = series.rpartition(b" ")
             row = self.cache.young.get(hash(shorter))
-            if row is not None:
+            if row is not None and value:  # else two blanks stand before a value, and no time is there
                 return row, value, int(token)
         return self._read(line, series, token)
 

@@ -18,8 +18,10 @@ from fleet.adapters.prometheus import decode as prometheus
 from fleet.adapters.prometheus.errors import document_of
 from fleet.adapters.prometheus.errors import refused as prometheus_refused
 from fleet.adapters.redfish import identity, system
+from fleet.adapters.ufm import decode as ufm
 from fleet.health.rules.siterules import BadRules, parse
-from fleet.inventory import files
+from fleet.inventory import files, targets
+from fleet.lifecycle import playbook_file
 from fleet.ports import plainyaml
 from fleet.ports.cluster import Change, NodeSeen, PodSeen
 from fleet.ports.errors import PermanentError, PortError
@@ -144,6 +146,33 @@ def site_rules(data: bytes) -> None:
     except BadRules as error:
         assert error.mistakes and all(mistake.line >= 1 and mistake.text for mistake in error.mistakes)
         assert len(str(error)) < 100_000 + 50 * len(data)
+
+
+def playbooks(data: bytes) -> None:
+    try:
+        playbook_file.parse(data.decode("utf-8", "surrogateescape"), "book.yaml")
+    except playbook_file.BadPlaybooks as error:
+        assert error.mistakes and all(mistake.line >= 1 and mistake.text for mistake in error.mistakes)
+
+
+def target_list(data: bytes) -> None:
+    try:
+        targets.parse(data.decode("utf-8", "surrogateescape"))
+    except targets.BadTargets as error:
+        assert str(error)
+
+
+def fabric(data: bytes) -> None:
+    """Answers of a UFM: each entry is a link or an alarm, or counted."""
+    links = refusing(ufm.links, data)
+    names = refusing(ufm.names_of_ports, data)
+    if links is not None and names is not None:
+        assert len(links.links) + sum(links.refused.values()) == len(orjson.loads(data))
+        for one, other in ufm.named(links, names).links:
+            storable(f"{one.guid}{one.port}{one.name}{other.guid}{other.port}{other.name}", 700)
+    found = refusing(ufm.alarms, data)
+    if found is not None:
+        assert len(found.alarms) + sum(found.refused.values()) == len(orjson.loads(data))
 
 
 def scenario(data: bytes) -> None:

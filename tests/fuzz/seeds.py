@@ -167,6 +167,39 @@ def _redfish() -> list[bytes]:
     return [_json(system), b"{}", b"[]", *_odd(_json(system), b'"On"', b'"SN-1"', b'"/x"')]
 
 
+def _fabric() -> list[bytes]:
+    link = {
+        "source_guid": "0x1",
+        "source_port": "3",
+        "destination_guid": "2",
+        "destination_port": 4,
+        "source_port_node_description": "n1 mlx5_0",
+    }
+    port = {"name": "0002c90300000001_1", "guid": "1", "number": 1, "node_description": "n1 mlx5_0"}
+    alarm = {
+        "related_object_name": "0002c90300000001_1",
+        "event_type": 110,
+        "name": "Symbol error",
+        "severity": "Minor",
+    }
+    text = (
+        b'infiniband_switch_uplink_info{guid="0x1",port="1",switch="s",uplink="n1",uplink_guid="0x2",uplink_port="1",uplink_type="CA"} 1\n'
+        b'infiniband_switch_port_symbol_error_total{guid="0x1",port="1"} 5\nSymbolErrorCounterExtended{port_id="1_1"} 1e999 1800000000000\n'
+        b"metadata_timestamp 1e300\ninvalid_jobs NaN\n"
+    )
+    whole = _json([link, port, alarm, 7, {}])
+    return [whole, b"[]", b"{}", b"<html>", text, text[:90], *_odd(whole, b'"0x1"', b'"3"', b"110", b'"n1 mlx5_0"')]
+
+
+BOOK = (
+    "version: 1\nplaybooks:\n- name: reboot\n  title: A reboot, then people\n  match: {action: [reboot_node], pool_kind: [bare_metal]}\n"
+    "  attempts: 2\n  steps: [hold, drain: {deadline: 4h}, reboot: {ladder: [reboot, power_cycle]}, validate, soak, return]\n"
+)
+TARGETS = (
+    "version: 1\nnodes:\n  n1:\n    exporters: {dcgm: http://10.0.0.1:9400/metrics, node: 'http://[::1]:9100/m'}\n    addresses: [10.0.0.1]\n"
+    "    labels: {topology.muster.dev/rack: r01}\n    ports: {mlx5_0: '0x1070fd03000e1a2c'}\nfabric:\n- ufm: https://u.example.com\n"
+    "  credential: env:UFM\n  telemetry: http://u.example.com:9001/metrics\n  every: 30\n- exporter: http://x.example.com:9315/metrics\n"
+)
 CSV = b'node,bmc_address,serial,rack\nn1,https://10.0.0.1,SN-1,r01\nn2,https://10.0.0.2,SN-2\n\xffn3,,,\n#x\n"n4","a""b",\0,\n'
 BOMB = "a0: &a0 [1, 2]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))
 YAMLS = [
@@ -236,6 +269,9 @@ def seeds() -> dict[str, list[bytes]]:
         ],
         "inventory_yaml": _yaml(INVENTORY),
         "site_rules": _yaml(RULES),
+        "playbooks": _yaml(BOOK, "p: &p [1]\nversion: 1\nplaybooks: *p\n", "version: 1\n<<: {playbooks: []}\n"),
+        "target_list": _yaml(TARGETS),
+        "fabric": _fabric(),
         "scenario": _yaml(
             "description: x\nevents:\n- {at: 1, fault: xid79, nodes: {count: 2, names: [a]}}\n", *scenario_files
         ),

@@ -146,6 +146,17 @@ def test_a_damaged_series_costs_itself_alone(which: int, where: float, put: int)
     assert {f"GPU-n1-{n}" for n in range(5) if n != which} <= uuids
 
 
+@pytest.mark.parametrize("between", [" ", "  ", "\t", " \t", "\t ", "   "])
+@pytest.mark.parametrize("before_stamp", [" ", "  ", "\t"])
+def test_any_blanks_between_the_parts_of_a_sample_mean_the_same(between: str, before_stamp: str) -> None:
+    """Cold, and after the series is known by the usual single blank."""
+    lines = [f"up{between}5", f"up{between}6{before_stamp}1700000000000", f'up{{a="b"}}{between}7']
+    for text in ("\n".join(lines), "\n".join(["up 1", 'up{a="b"} 1', *lines])):
+        parsed = parse(text.encode() + b"\n", SeriesCache(), Series().new)
+        assert parsed.values.tolist()[-3:] == [5.0, 6.0, 7.0]
+        assert list(parsed.stamps.items()) == [(len(parsed.values) - 2, 1_700_000_000_000)]
+
+
 # -- texts and times that no column takes -----------------------------------------------------------------------------
 
 

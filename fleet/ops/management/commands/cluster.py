@@ -22,6 +22,7 @@ from fleet.inventory import clusters, selectors
 from fleet.inventory.models import Cluster, MetricsSource, Mode, Node
 from fleet.inventory.targets import BadTargets
 from fleet.inventory.targetsfile import TargetsFile
+from fleet.ports import plainyaml
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.errors import PortError
 
@@ -166,7 +167,7 @@ def _usable(path: str) -> None:
 def _readable(path: Path) -> None:
     """A kubeconfig that is none is refused; one that points nowhere is not."""
     try:
-        document = yaml.safe_load(path.read_bytes())
+        document = plainyaml.load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CommandError(f"The kubeconfig {path} cannot be read: {error.strerror}.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
