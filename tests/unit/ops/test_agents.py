@@ -17,7 +17,7 @@ from fleet.telemetry.kernelsignals import match
 from tests.unit.telemetry.test_kernellog import test_a_line_says, test_most_lines_say_nothing
 
 AGENTS = Path(__file__).resolve().parent.parent.parent.parent / "deploy" / "agents"
-PROMTOOL = "/usr/bin/promtool"
+PROMTOOL, AMTOOL = "/usr/bin/promtool", "/usr/bin/amtool"
 
 
 def read(name: str) -> Any:
@@ -93,3 +93,27 @@ def test_prometheus_itself_accepts_the_file(tmp_path: Path) -> None:
         [PROMTOOL, "check", "config", str(tmp_path / "prometheus.yml")], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(shutil.which(AMTOOL) is None, reason=f"{AMTOOL} is not installed (Debian: prometheus-alertmanager)")
+def test_alertmanager_itself_accepts_the_file() -> None:
+    given = str(AGENTS / "alertmanager/alertmanager.yml")
+    done = subprocess.run([AMTOOL, "check-config", given], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "keys"),
+    [
+        ("prometheus/prometheus.yml", ("ca_file", "cert_file", "key_file")),
+        ("alertmanager/alertmanager.yml", ("ca_file", "cert_file", "key_file")),
+        ("vector/vector.yaml", ("ca_file", "crt_file", "key_file")),
+        ("fluent-bit/fluent-bit.yaml", ("tls.ca_file", "tls.crt_file", "tls.key_file")),
+    ],
+)
+def test_every_sender_shows_how_it_brings_its_certificate(file: str, keys: tuple[str, ...]) -> None:
+    """The lines are comments; with the marks taken away the file is still one."""
+    lines = (AGENTS / file).read_text().splitlines()
+    shown = [re.sub(r"# (?=tls)", "", line) for line in lines]
+    assert shown != lines and all(any(f"{key}: " in line for line in shown) for key in keys)
+    assert yaml.safe_load("\n".join(shown)) != yaml.safe_load("\n".join(lines))
