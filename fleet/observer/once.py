@@ -71,7 +71,7 @@ def _pass(session: Session) -> dict[str, Any]:
     gleaner = Gleaner(frame, resolve, session.interval)
     querier = Querier(
         session, gleaner, conditions, refusals, lambda: wiring.metrics(session.cluster),
-        Announced(world, lambda: bool(listed.exporters())), rule_reads(),
+        Announced(world, listed.any_exporters), rule_reads(),
     )  # fmt: skip
     writer = Writer(session, world, lambda: None, lambda nodes: None)
     session.connected_at = session.cluster.connected_at

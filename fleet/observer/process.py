@@ -93,7 +93,7 @@ class Observer:
         gleaner = Gleaner(self.frame, self.resolve, session.interval)
         self.querier = Querier(
             session, gleaner, self.conditions, self.refusals, self._metrics,
-            Announced(self.world, lambda: bool(self.listed.exporters())), rule_reads(),
+            Announced(self.world, self.listed.any_exporters), rule_reads(),
         )  # fmt: skip
         self.front.beside.append(self.querier.run)
         fabric = Fabric(session, self.frame, self.listed, self.conditions, self.refusals, wiring.fabric)

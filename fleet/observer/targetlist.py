@@ -62,6 +62,9 @@ class TargetList:
         else:
             self.conditions.mend("targets_unknown")
 
+    def any_exporters(self) -> bool:
+        return any(listed.exporters for listed in self.targets.nodes.values())
+
     def exporters(self) -> dict[tuple[str, str], Exporter]:
         """(node, job) -> where to scrape it."""
         found: dict[tuple[str, str], Exporter] = {}
