@@ -16,6 +16,7 @@ from dashboard import clock, spans
 from fleet.access.decorators import needs
 from fleet.access.rights import VIEW
 from fleet.access.selectors import visible_clusters
+from fleet.health.rules.types import Meaning
 from fleet.readmodels import rules_page, words
 from fleet.readmodels.rules_page import RulesPage
 
@@ -27,8 +28,13 @@ def index(request: HttpRequest) -> HttpResponse:
         (line, words.word(words.ACTION_CLASSES, line.rule.action_class), words.word(words.SOURCES, line.rule.source))
         for line in page.lines
     ]
-    context = {"page": page, "lines": lines, "days": rules_page.DAYS, "said": _said(page), "now": clock.now()}
-    return render(request, "rules/list.html", context)
+    codes = [(code, _asks(code.here), _asks(code.by_table)) for code in page.codes]
+    context = {"page": page, "lines": lines, "codes": codes, "days": rules_page.DAYS, "now": clock.now()}
+    return render(request, "rules/list.html", {**context, "said": _said(page)})
+
+
+def _asks(what: Meaning) -> str:
+    return words.word(words.ACTION_CLASSES, what.action)
 
 
 def _said(page: RulesPage) -> SafeString:

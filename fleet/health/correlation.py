@@ -14,8 +14,15 @@ AFTER_EFFECT = timedelta(seconds=5)
 """What follows a fatal error of the same GPU within this is its after-effect (field studies coalesce by 5 s)."""
 SAME_FAULT = timedelta(seconds=60)
 """Two causes that ask for action on one device within this are one fault seen twice."""
-KIN = (frozenset({"xid-79", "gpu-lost"}),)
+KIN = (
+    frozenset({"xid-79", "gpu-lost"}),
+    frozenset({"clock-slowed", "clock-hw-slowdown", "clock-power-brake", "clock-reasons"}),
+)
 """Causes that are one physical event however far apart their sources notice it."""
+LOCAL_CAUSES = frozenset(f"xid-{code}" for code in (48, 62, 79, 95, 109, 110, 119, 120, 140, 158))
+"""Errors of one GPU by itself: it is the likely origin of the NVLink errors of its peers."""
+FABRIC_FAULT = timedelta(seconds=180)
+"""NVLink errors of a node's GPUs and NVSwitches within this are one fault of what connects them."""
 _OF_CABLES = frozenset(
     {"ib-down", "ib-flap", "ib-rate", "ib-symbol", "ib-symbol-hour", "ib-recovery", "ib-rcv-errors", "ib-integrity"}
 )
@@ -82,15 +89,38 @@ def belongs_to(edge: Observed, open_here: Iterable[SomeKnown]) -> SomeKnown | No
         return next((incident for incident in here if incident.cause in NODE_WIDE), None)
     same_device = [incident for incident in here if incident.device == edge.device]
     for incident in same_device:
-        if incident.cause == edge.cause or frozenset({incident.cause, edge.cause}) in KIN:
+        if incident.cause == edge.cause or any({incident.cause, edge.cause} <= kin for kin in KIN):
             return incident
         if of_cable(incident.cause) and of_cable(edge.cause):  # one cable, seen from either end
             return incident
+    if is_sympathetic(edge.cause):
+        return _of_fabric(edge, here)
     if not edge.device:  # on the host itself two causes are two faults
         return None
     window = SAME_FAULT if asks_for_action(edge.action_class) else AFTER_EFFECT
     near = [incident for incident in same_device if _distance(edge.first_bad_at, incident) <= window]
     return min(near, key=lambda incident: _distance(edge.first_bad_at, incident), default=None)
+
+
+def is_sympathetic(cause: str) -> bool:
+    """NVLink and NVSwitch errors show on every GPU that is connected, whichever is sick."""
+    return cause == "xid-74" or cause.startswith("sxid")
+
+
+def _of_fabric(edge: Observed, here: Iterable[SomeKnown]) -> SomeKnown | None:
+    """A GPU that failed by itself explains the NVLink errors of its node; else they are one fault of the fabric."""
+    known = [incident for incident in here if not incident.device and is_sympathetic(incident.cause)]
+    if known:
+        return known[0]
+    near = [incident for incident in here if _distance(edge.first_bad_at, incident) <= FABRIC_FAULT]
+    culprit = next((incident for incident in near if incident.cause in LOCAL_CAUSES), None)
+    return culprit or next((incident for incident in near if is_sympathetic(incident.cause)), None)
+
+
+def widens(edge: Observed, incident: Known) -> bool:
+    """Is the edge a sign that an NVLink fault is not of one GPU, but of what connects several?"""
+    both = is_sympathetic(edge.cause) and is_sympathetic(incident.cause)
+    return both and bool(incident.device) and edge.device != incident.device
 
 
 def of_cable(cause: str) -> bool:
@@ -107,7 +137,8 @@ def worse(edge: Observed, incident: Known) -> bool:
     """Does the edge ask for more than the incident does?"""
     if not asks_for_action(edge.action_class):
         return False
-    if edge.evidence.get("recovery_line"):  # the driver's own request outranks what the table of codes said
+    own = incident.device == edge.device  # what a driver asks of one GPU does not heal what connects several
+    if edge.evidence.get("recovery_line") and own:  # it outranks what the table of codes said
         return edge.action_class != incident.action_class
     return rank(edge.severity, edge.action_class) > rank(incident.severity, incident.action_class)
 

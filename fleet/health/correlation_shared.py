@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from fleet.health.correlation import is_sympathetic
+
 LEAF, DOMAIN, MOUNT_SERVER, POWER, DETECTOR = "leaf", "nvlink_domain", "mount_server", "power", "detector"
 SCOPES = (DOMAIN, MOUNT_SERVER, LEAF, POWER, DETECTOR)
 """In order of precedence: the narrower explanation first."""
-LOCAL_CAUSES = frozenset(f"xid-{code}" for code in (48, 62, 79, 95, 109, 110, 119, 120, 140, 158))
-"""Errors of one GPU by itself. A node with one of them is the likely origin of its domain's NVLink errors."""
 ABSENT = "absent"
 _OF_SERVERS = ("nfs:", "mount:", "export:")
 _ABSENT_CAUSES = frozenset({"node-not-ready", "telemetry-stale"})
@@ -79,11 +79,6 @@ class Group:
 
 
 Place = tuple[str, str, str]  # scope, place, family
-
-
-def is_sympathetic(cause: str) -> bool:
-    """NVLink and NVSwitch errors show on every GPU of the domain, whichever is sick."""
-    return cause == "xid-74" or cause.startswith("sxid")
 
 
 def is_own(source: str, device: str) -> bool:

@@ -125,12 +125,13 @@ def _place(work: Work, node_id: int, signal: Signal, edge: Edge) -> None:
             signal.incident = None
             work.undecided.append((node_id, signal, edge))
         return
+    wider = sharing.widen(incident, edge)
     worse = correlation.worse(edge, incident)
     if worse:
         incident.severity, incident.action_class = edge.severity, edge.action_class
     if incident.plan_after is not None and correlation_shared.is_own(edge.source, edge.device):
         incident.plan_after, worse = None, True  # the node itself says so now: no need to wait for company
-    if worse and incident.pk is not None:
+    if (worse or wider) and incident.pk is not None:
         work.worsened[incident.pk] = incident
     signal.incident = incident
 
@@ -152,9 +153,11 @@ def _open_own(work: Work, node_id: int, signal: Signal, edge: Edge, shape: Shape
             incident.evidence["recurring"] = f"{correlation_again.RECURS} times within a day on {edge.device or 'it'}"
         here.append(incident)
         _adopt(work, incident)
-    elif correlation.worse(edge, incident):
-        incident.severity, incident.action_class = edge.severity, edge.action_class
-        if incident.pk is not None:
+    else:
+        wider, worse = sharing.widen(incident, edge), correlation.worse(edge, incident)
+        if worse:
+            incident.severity, incident.action_class = edge.severity, edge.action_class
+        if (wider or worse) and incident.pk is not None:
             work.worsened[incident.pk] = incident
     signal.incident = incident
 
@@ -190,10 +193,13 @@ def _adopt(work: Work, incident: Incident) -> None:
                     work.touched[signal.pk] = signal
 
 
+_WORSENS = ("severity", "action_class", "plan_after", "device", "scope", "title", "evidence")
+
+
 def _store(work: Work) -> None:
     Incident.objects.bulk_create(work.opened, batch_size=BATCH)
     sharing.store(work)
-    Incident.objects.bulk_update(work.worsened.values(), ["severity", "action_class", "plan_after"], batch_size=BATCH)
+    Incident.objects.bulk_update(work.worsened.values(), _WORSENS, batch_size=BATCH)
     for signal in (*work.new_signals, *work.touched.values()):
         signal.incident = signal.incident  # takes over the key that the incident has now
     Signal.objects.bulk_create(work.new_signals, batch_size=BATCH)

@@ -18,6 +18,7 @@ from fleet.health import correlation, correlation_again, selectors
 from fleet.health import correlation_shared as shared
 from fleet.health.correlation_shared import Group, Limits, Place, Shape, Sign
 from fleet.health.models import Incident, IncidentMember, Signal
+from fleet.health.rules.types import Edge
 from fleet.health.work import ACTOR, BATCH, Work
 from fleet.inventory.models import Node
 
@@ -34,6 +35,21 @@ def sign_of(signal: Signal, node: Node) -> Sign:
         source=signal.source, at=signal.opened_at, leaf=leaf or node.leaf, rack=node.rack, domain=node.nvlink_domain,
         server=server,
     )  # fmt: skip
+
+
+FABRIC_TITLE = "NVLink errors on several parts of the node: suspect its NVSwitch or baseboard"
+
+
+def widen(incident: Incident, edge: Edge) -> bool:
+    """An NVLink fault that more than one part of the node shows is no GPU's own: all of them are reset with it."""
+    if not correlation.widens(edge, incident):
+        return False
+    parts = [incident.device, edge.device]
+    incident.device, incident.scope, incident.title = "", "node", FABRIC_TITLE
+    incident.severity, incident.action_class = "unhealthy", "reboot_node"
+    said = {"id": FABRIC_TITLE, "args": {}}
+    incident.evidence = {**incident.evidence, "said": said, "parts": parts}
+    return True
 
 
 def place_of(incident: Incident) -> Place:
@@ -152,10 +168,10 @@ def _local(work: Work, node_ids: set[int], scope: str) -> dict[str, str]:
     """Members of an NVLink domain that have a fault of their own: node -> its cause."""
     if scope != shared.DOMAIN:
         return {}
-    rows = Signal.objects.filter(node_id__in=node_ids, cleared_at=None, cause__in=shared.LOCAL_CAUSES)
+    rows = Signal.objects.filter(node_id__in=node_ids, cleared_at=None, cause__in=correlation.LOCAL_CAUSES)
     found = dict(rows.values_list("node__name", "cause"))
     for signal in work.new_signals:
-        if signal.node_id in node_ids and signal.cause in shared.LOCAL_CAUSES:
+        if signal.node_id in node_ids and signal.cause in correlation.LOCAL_CAUSES:
             found[work.name(signal.node_id)] = signal.cause
     return found
 

@@ -21,12 +21,14 @@ from fleet.telemetry.frame import STALE_INTERVALS, Frame
 
 _COLUMNS = (
     "id", "name", "ready", "ready_since", "ready_reason", "boot_id", "boot_since", "managed", "gpu_expected",
-    "lifecycle__remediated_at", "pool__name", "gpu_capacity", "gpu_allocatable",
+    "lifecycle__remediated_at", "pool__name", "gpu_capacity", "gpu_allocatable", "gang",
 )  # fmt: skip
 
 # Labels of NVIDIA's operator by which a node says that what it advertises are not whole GPUs, and their plain values.
 _SHARED = ("nvidia.com/mig.config", "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.workload.config")
 _WHOLE = frozenset({"all-disabled", "none", "container"})
+# By this label a node says that no device plugin advertises its GPUs: claims (DRA) or nobody gives them out.
+_PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 
 
 class FactsReader:
@@ -40,7 +42,7 @@ class FactsReader:
         self.ids: dict[str, int] = {}
 
     def read(self, cluster_id: int, connected_at: datetime, now: datetime) -> dict[str, NodeFacts]:
-        shared = (KeyTextTransform(label, "labels") for label in _SHARED)
+        shared = (KeyTextTransform(label, "labels") for label in (*_SHARED, _PLUGIN))
         nodes = Node.objects.filter(cluster_id=cluster_id, gone_at=None)
         rows = nodes.values_list(*_COLUMNS, *shared, F("lifecycle__state"))
         fresh: dict[str, tuple[Any, ...]] = {}
@@ -82,7 +84,7 @@ def since_when(facts: NodeFacts) -> datetime | None:
 
 def _facts(row: tuple[Any, ...], connected_at: datetime) -> NodeFacts:
     _, name, ready, ready_since, reason, boot_id, boot_since, managed, gpus, remediated_at = row[:10]
-    pool, capacity, allocatable, *shared, state = row[10:]
+    pool, capacity, allocatable, gang, *shared, plugin, state = row[10:]
     return NodeFacts(
         name=name,
         ready=ready,
@@ -96,7 +98,9 @@ def _facts(row: tuple[Any, ...], connected_at: datetime) -> NodeFacts:
         gpu_expected=gpus,
         in_remediation=state == NodeState.REMEDIATING,
         pool=pool or "",
+        workload=gang,
         gpu_capacity=capacity,
         gpu_allocatable=allocatable,
+        gpus_advertised=plugin in (None, "", "true"),
         gpus_divided=any(value not in (None, "", *_WHOLE) for value in shared),
     )

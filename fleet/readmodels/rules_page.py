@@ -1,7 +1,8 @@
 """The rules that hold, and how they fared over the last thirty days.
 
 Decides what a rule's line tells: the site's settings against the built-in ones, the pools that differ, how often it
-fired and how long it took from the first bad sample to the signal. Refuses to guess from a broken file: then the
+fired and how long it took from the first bad sample to the signal; and which single codes mean something else to the
+site than to the tables. Refuses to guess from a broken file: then the
 built-in rules are shown with the file's mistakes.
 """
 
@@ -13,12 +14,14 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import connection
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from fleet.health.rules import manual
+from fleet.health.rules import codes, wording
 from fleet.health.rules.catalogue import DEFAULTS
 from fleet.health.rules.siterules import BadRules, parse
 from fleet.health.rules.tuning import Tuning
-from fleet.health.rules.types import Rule
+from fleet.health.rules.types import Meaning, Rule
 
 DAYS = 30
 Visible = frozenset[str] | None
@@ -37,6 +40,7 @@ class Fared:
 @dataclass(frozen=True, slots=True)
 class RuleLine:
     rule: Rule
+    title: str
     limit: str
     window: str
     changed: bool
@@ -45,8 +49,20 @@ class RuleLine:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeLine:
+    """A code that means something else here. `pool` is empty where it is the whole site's word."""
+
+    family: str
+    code: str
+    pool: str
+    here: Meaning
+    by_table: Meaning
+
+
+@dataclass(frozen=True, slots=True)
 class RulesPage:
     lines: list[RuleLine]
+    codes: list[CodeLine]
     overall: Fared
     file: str
     problem: str
@@ -71,15 +87,25 @@ def read(visible: Visible, now: datetime) -> RulesPage:
     lines = [
         RuleLine(
             rule,
-            manual.limit(rule),
-            manual.window(rule),
+            _(rule.title),
+            wording.limit(rule, ngettext),
+            wording.window(rule, ngettext),
             rule != DEFAULTS[rule.id],
             tuple(pool for pool, own in tuning.pools.items() if rule.id in own),
             fared.get(rule.id, Fared()),
         )
         for rule in tuning.rules.values()
     ]
-    return RulesPage(lines, fared.get("", Fared()), settings.RULES_FILE, problem)
+    return RulesPage(lines, _codes(tuning.codes), fared.get("", Fared()), settings.RULES_FILE, problem)
+
+
+def _codes(said: codes.Codes) -> list[CodeLine]:
+    """The site's words, then those of each pool."""
+    return [
+        CodeLine(family, code, pool, here, codes.by_table(family, code))
+        for pool, words in (("", said.site), *said.pools.items())
+        for (family, code), here in words.items()
+    ]
 
 
 def _tuning(file: str) -> tuple[Tuning, str]:

@@ -1,8 +1,8 @@
 """What a kernel line says, for the few lines that say something about hardware.
 
 Decides which lines are observations (Xid, SXid, a GPU off the bus, NFS stalls, mlx5, PCIe, NVMe, file systems, memory,
-machine checks, hung tasks) and pulls out device, code and detail. A container that outgrew its own limit is another
-kind than a node without memory. Reads the first 2,048 signs of a line: the kernel writes no longer ones. Refuses to
+machine checks, hung tasks) and pulls out device, code and detail. A container that outgrew its own limit is
+none: it says nothing of its node. Reads the first 2,048 signs of a line: the kernel writes no longer ones. Refuses to
 judge: what a code means and what to do is the rules' table.
 """
 
@@ -17,11 +17,11 @@ from fleet.telemetry import names
 
 Kind = Literal[
     "xid", "sxid", "off_bus", "nfs_stalled", "nfs_ok", "nfs_lost", "mlx5", "hung_task", "aer", "nvme", "read_only",
-    "io_error", "oom", "oom_pod", "mce",
+    "io_error", "oom", "mce",
 ]  # fmt: skip
 
 READ = 2_048
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]{7,16})\): (\d{1,4})\b(?:, (.*))?", re.DOTALL)
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]{7,16})\): (\d{1,4})\b(?:, (.*))?", re.DOTALL)
 _SXID = re.compile(
     r"nvidia-nvswitch(\d+): SXid \(PCI:([0-9A-Fa-f:.]{7,16})\): (\d{1,6}), (Fatal|Non-fatal), (?:Link (\d+) )?(.*)",
     re.DOTALL,
@@ -31,7 +31,10 @@ _OFF_BUS = re.compile(
 )
 _NFS = re.compile(r"(?:nfs|lockd): server (\S+) (not responding|OK)")
 _RECLAIM = re.compile(r"nfs4_reclaim_open_state: (Lock reclaim failed|unhandled error -?\d+)")
-_MLX5 = re.compile(r"mlx5_core (\S+?):? .*(Will cause a leak of a command resource|health poll failed|unrecoverable)")
+_MLX5 = re.compile(
+    r"mlx5_core (\S+?):? .*"
+    r"(Will cause a leak of a command resource|health poll failed|health compromised|unrecoverable)"
+)
 _HUNG = re.compile(r"INFO: task (\S{1,64}?):(\d+) blocked for more than (\d+) seconds")
 _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)"
 _AER = re.compile(
@@ -46,15 +49,16 @@ _NVME = re.compile(
 _READ_ONLY = re.compile(
     r"-fs (?:error )?\(?(?:device )?([\w.-]{1,64})\)?: .{0,80}?Remounting filesystem read-only"
     r"|XFS \(([\w.-]{1,64})\): .{0,160}?(?:shut down|shutting down) .{0,40}?filesystem"
-    r"|XFS \(([\w.-]{1,64})\): .{0,40}?Filesystem has been shut down",
+    r"|XFS \(([\w.-]{1,64})\): .{0,40}?Filesystem has been shut down"
+    r"|BTRFS.{0,20}\(device ([\w.-]{1,64}).{0,40}?\): forced readonly",
     re.IGNORECASE,
 )
 _IO_ERROR = re.compile(r"(?:Buffer I/O error on dev(?:ice)?|I/O error, dev|medium error, dev) ([\w.-]{1,64})")
-_OOM = re.compile(r"(Memory cgroup out|Out) of memory: Kill(?:ed)? process (\d+) \(([^)]{1,64})\)")
+_OOM = re.compile(r"(?<!cgroup )[Oo]ut of memory: Kill(?:ed)? process \d+ \(([^)]{1,64})\)")
 _CPER = re.compile(r"\[Hardware Error\]: event severity: (corrected|recoverable|fatal|informational)", re.IGNORECASE)
 _MCE = re.compile(r"\[Hardware Error\]: (CPU \d+: Machine Check(?: Exception)?: .{0,80}|Machine check events logged)")
 _EDAC = re.compile(r"EDAC (\w{1,32}): (\d+) (CE|UE) (.{0,80})")
-_PROCESS = re.compile(r"\s*(?:pid='?[^,]*|name=[^,]*|Ch [0-9a-fA-F]+)(?:,|$)")
+_PROCESS = re.compile(r"\s*(?:pid=('?[^,]*)|name=[^,]*|Ch [0-9a-fA-F]+)(?:,|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class KernelSignal:
     code: str = ""
     detail: str = ""
     fatal: bool | None = None
+    process: str = ""  # of an Xid: whose work the GPU did, as the driver names it
 
 
 def match(text: str) -> KernelSignal | None:
@@ -124,7 +129,7 @@ def _nvme(text: str) -> KernelSignal | None:
 
 def _read_only(text: str) -> KernelSignal | None:
     found = _READ_ONLY.search(text)
-    return KernelSignal("read_only", found[1] or found[2] or found[3]) if found else None
+    return KernelSignal("read_only", next(filter(None, found.groups()))) if found else None
 
 
 def _io_error(text: str) -> KernelSignal | None:
@@ -134,7 +139,7 @@ def _io_error(text: str) -> KernelSignal | None:
 
 def _oom(text: str) -> KernelSignal | None:
     found = _OOM.search(text)
-    return KernelSignal("oom" if found[1] == "Out" else "oom_pod", "", "", found[3]) if found else None
+    return KernelSignal("oom", "", "", found[1]) if found else None
 
 
 def _machine_check(text: str) -> KernelSignal | None:
@@ -162,6 +167,7 @@ _READERS: tuple[tuple[str, Callable[[str], KernelSignal | None]], ...] = (
     ("PCIe Bus Error", _aer),
     ("nvme ", _nvme),
     ("read-only", _read_only),
+    ("forced readonly", _read_only),
     ("XFS (", _read_only),
     ("error", _io_error),
     ("of memory", _oom),
@@ -173,11 +179,12 @@ _READERS: tuple[tuple[str, Callable[[str], KernelSignal | None]], ...] = (
 def _driver(text: str) -> KernelSignal | None:
     found = _XID.search(text)
     if found:
-        detail = found[3] or ""
+        detail, said = found[3] or "", ""
         while (process := _PROCESS.match(detail)) and process.end():
+            said = said or (process[1] or "").strip("'\" ")
             detail = detail[process.end() :]
-        detail = detail.strip()
-        return KernelSignal("xid", names.pci(found[1]), found[2], detail, _fatal(detail))
+        detail, said = detail.strip(), "" if "unknown" in said else said
+        return KernelSignal("xid", names.pci(found[1]), found[2], detail, _fatal(detail), said)
     lost = _OFF_BUS.search(text)
     return KernelSignal("off_bus", names.pci(lost[1]), "79", "fallen off the bus") if lost else None
 

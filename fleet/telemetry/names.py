@@ -63,6 +63,7 @@ NVLINK_RECOVERY = "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"
 NVLINK_BYTES = ("DCGM_FI_PROF_NVLINK_TX_BYTES", "DCGM_FI_PROF_NVLINK_RX_BYTES")
 PCIE_BYTES = ("DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_PCIE_RX_BYTES")
 NVLINK_TOTAL = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"  # called a counter, documented as a throughput
+SM_CLOCK = "DCGM_FI_DEV_SM_CLOCK"
 NVLINK_BER = "DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER_FLOAT"
 FABRIC_MANAGER = "DCGM_FI_DEV_FABRIC_MANAGER_STATUS"
 FABRIC_HEALTH = "DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY"
@@ -95,11 +96,21 @@ OF_SWITCHES = (
 NIC_CARRIER = "node_network_carrier_changes_total"
 NIC_SPEED = "node_network_speed_bytes"
 NIC_RCV_ERRORS, NIC_SEND_ERRORS = "node_network_receive_errs_total", "node_network_transmit_errs_total"
+# What the driver of a NIC counts, through node_exporter's ethtool collector (which spells rx and tx out).
+NIC_PAUSED, NIC_PAUSES, NIC_PRIO_DISCARDS = (
+    tuple(f"node_ethtool_{way}_prio{number}_{what}" for number in range(8))
+    for way, what in (("received", "pause"), ("transmitted", "pause"), ("received", "discards"))
+)
+NIC_DISCARDS, NIC_SYMBOL = "node_ethtool_received_discards_phy", "node_ethtool_received_pcs_symbol_err_phy"
+NIC_LINK_DOWN = "node_ethtool_link_down_events_phy"
+NIC_STORM_WARNING = "node_ethtool_transmitted_pause_storm_warning_events"
+NIC_STORM = "node_ethtool_transmitted_pause_storm_error_events"
 FS_READONLY, FS_SIZE, FS_AVAIL = "node_filesystem_readonly", "node_filesystem_size_bytes", "node_filesystem_avail_bytes"
 NFS_MAJOR = "node_mountstats_nfs_operations_major_timeouts_total"
 NFS_REQUESTS = "node_mountstats_nfs_operations_requests_total"
 NFS_RESPONSE = "node_mountstats_nfs_operations_response_time_seconds_total"
 SMART_WARNING, SMART_MEDIA = "smartctl_device_critical_warning", "smartctl_device_media_errors"
+SMART_STATUS = "smartctl_device_smart_status"
 SMART_USED, SMART_SPARE = "smartctl_device_percentage_used", "smartctl_device_available_spare"
 SMART_SPARE_MIN = "smartctl_device_available_spare_threshold"
 NVME_WARNING, NVME_MEDIA = "nvme_critical_warning", "nvme_media_errors_total"
@@ -108,6 +119,7 @@ NVME_SPARE_MIN = "nvme_available_spare_threshold_ratio"
 LUSTRE_HEALTH = "lustre_health_check"
 GPFS_STATE, GPFS_MOUNT = "gpfs_state", "gpfs_mount_status"
 WEKA_ALERTS = "weka_alerts"
+WEKA_DRIVES, WEKA_ALL_DRIVES = "weka_num_drives_active", "weka_num_drives_total"
 EDAC_CE, EDAC_UE = "node_edac_correctable_errors_total", "node_edac_uncorrectable_errors_total"
 CORRUPTED = "node_memory_HardwareCorrupted_bytes"
 HUNG_TASKS = "node_kernel_hung_tasks_total"
@@ -129,7 +141,7 @@ _ALL = (
     Metric("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "gpu", counter=True),
     Metric(RECOVERY_ACTION, "gpu", hi=16),
     Metric(PCIE_REPLAY, "gpu", counter=True),
-    Metric("DCGM_FI_DEV_SM_CLOCK", "gpu", hi=1e5, unit="MHz"),
+    Metric(SM_CLOCK, "gpu", hi=1e5, unit="MHz"),
     Metric("DCGM_FI_DEV_MEM_CLOCK", "gpu", hi=1e5, unit="MHz"),
     Metric("DCGM_FI_DEV_POWER_USAGE", "gpu", hi=1e4, unit="W"),
     Metric(GPU_UTIL, "gpu", hi=100, unit="%"),
@@ -189,6 +201,13 @@ _ALL = (
     Metric(FABRIC_ALARM, "port", hi=1),
     *(Metric(name, "nic", counter=True) for name in (NIC_CARRIER, NIC_RCV_ERRORS, NIC_SEND_ERRORS)),
     Metric(NIC_SPEED, "nic", unit="B/s"),
+    *(
+        Metric(name, "nic", counter=True)
+        for name in (
+            *NIC_PAUSED, *NIC_PAUSES, *NIC_PRIO_DISCARDS, NIC_DISCARDS, NIC_SYMBOL, NIC_LINK_DOWN, NIC_STORM_WARNING,
+            NIC_STORM,
+        )
+    ),
     Metric(FS_READONLY, "mount", hi=1),
     Metric(FS_SIZE, "mount", unit="B"),
     Metric(FS_AVAIL, "mount", unit="B"),
@@ -199,7 +218,8 @@ _ALL = (
     Metric(LUSTRE_HEALTH, "host", hi=1),
     Metric(GPFS_STATE, "host", hi=1),
     Metric(GPFS_MOUNT, "mount", hi=1),
-    Metric(WEKA_ALERTS, "host"),
+    *(Metric(name, "host") for name in (WEKA_ALERTS, WEKA_DRIVES, WEKA_ALL_DRIVES)),
+    Metric(SMART_STATUS, "disk", hi=1),
     *(Metric(name, "dimm", counter=True) for name in (EDAC_CE, EDAC_UE)),
     Metric(CORRUPTED, "host", unit="B"),
     Metric(HUNG_TASKS, "host", counter=True),

@@ -42,7 +42,7 @@ MAX_NAME, MAX_FACT = 1_024, 256  # of a device, and of what its labels tell besi
 HOST_LABEL = "Hostname"
 _HOST = (HOST_LABEL, "hostname")
 _UUID = ("UUID", "gpu_uuid", "uuid")
-_SUBS = ("GPU_I_ID", "clock_event", "health_watch", "peer_gpu", "nvlink")
+_SUBS = ("GPU_I_ID", "clock_event", "peer_gpu", "nvlink")
 _VIRTUAL_NIC = re.compile(r"^(lo|veth|cali|docker|cni|flannel|br-|virbr|tunl|tap|kube-|dummy|lxc|nodelocaldns|vxlan)")
 _VIRTUAL_FS = frozenset({"tmpfs", "overlay", "squashfs", "devtmpfs", "ramfs", "nsfs", "autofs", "iso9660", "proc"})
 _OPERATIONS = frozenset({"READ", "WRITE", "GETATTR"})  # of the fifty that NFS counts, those that mean waiting
@@ -150,7 +150,15 @@ def _gpu(labels: dict[str, str]) -> Part | int:
         "driver": intern(labels.get("DCGM_FI_DRIVER_VERSION", "")),
         "serial": labels.get("DCGM_FI_DEV_SERIAL", ""),
     }
-    return Part(uuid, "gpu", _first(labels, _SUBS), {key: text[:MAX_FACT] for key, text in attrs.items() if text})
+    return Part(uuid, "gpu", _sub(labels), {key: text[:MAX_FACT] for key, text in attrs.items() if text})
+
+
+def _sub(labels: dict[str, str]) -> str:
+    """A health check and the code it fails by are one: when the code changes, the old one is taken back."""
+    check, code = labels.get("health_watch", ""), labels.get("health_error_code", "")
+    if check:
+        return f"{check}|{code}" if code and code != "DCGM_FR_OK" else check
+    return _first(labels, _SUBS)
 
 
 def _mount(labels: dict[str, str]) -> Part | int:

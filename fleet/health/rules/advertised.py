@@ -2,7 +2,8 @@
 
 Decides by the node's own capacity and allocatable, held against what the profile expects, after a while in which a
 restarting device plugin would have come back. Refuses to judge a node whose GPUs are divided or passed through (MIG,
-time-slicing, vfio): what it advertises are no whole GPUs, and the honest answer is that nobody knows.
+time-slicing, vfio), or given out by claims without a device plugin (DRA): what it advertises are no whole GPUs, or
+nothing at all, and the honest answer is that nobody knows.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Advertised(FrameRule):
 
     def _judged(self, facts: NodeFacts) -> tuple[int, int] | None:
         """A node that is not ready or that we work on says nothing of its devices."""
-        if facts.gpus_divided or facts.in_remediation or facts.ready is not True:
+        if facts.gpus_divided or not facts.gpus_advertised or facts.in_remediation or facts.ready is not True:
             return None
         return self.counts(facts)
 

@@ -29,9 +29,11 @@ class FrameRule:
     def retune(self, rule: Rule, pools: Pools) -> None:
         """The site changed its rules."""
         self.rule, self.pools = rule, pools
-        level = getattr(self, "level", None)
-        if isinstance(level, Level):
-            level.retune(rule)
+
+    def limits(self, rows: Indices) -> Floats:
+        """The threshold of each row, as its node's pool has it."""
+        allowed = self.pools.thresholds(self.rule, self.frame.r.node[rows])
+        return np.broadcast_to(np.asarray(allowed, dtype=float), (len(rows),))
 
     def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
         raise NotImplementedError
@@ -96,7 +98,7 @@ class LevelRule(FrameRule):
 
     def __init__(self, rule: Rule, frame: Frame, findings: Findings) -> None:
         super().__init__(rule, frame, findings)
-        self.level = Level(rule, self.name, self._already)
+        self.level = Level(self.name, self._already)
 
     def _already(self) -> set[Name]:
         return {(node, device) for node, device, _ in self.findings.of_cause(self.rule.id)}
@@ -119,7 +121,8 @@ class LevelRule(FrameRule):
         mono, source = r.mono[rows], r.source[rows]
         bad = self.bad(view, rows, r.value[rows])
         now = (view.monotonic, view.now.timestamp())
-        opens, clears = self.level.step(mono, mono, source, bad, quiet_nodes[r.node[rows]], now)
+        patience = self.pools.patience(self.rule, r.node[rows])
+        opens, clears = self.level.step(mono, mono, source, bad, quiet_nodes[r.node[rows]], now, patience)
         self.remember_rows(rows[self.level.changed])
         edges: list[Edge] = []
         for place in opens.tolist():

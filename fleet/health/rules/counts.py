@@ -53,7 +53,8 @@ class GpuLost(FrameRule):
         self.most = np.maximum(np.pad(self.most, (0, len(present) - len(self.most))), present)
         self.remember(f.devices[index].node for index in range(self._known, size) if gpu[index])
         self._known = size
-        gone = known & up & (present[node] > 0) & (missed >= self.rule.threshold) & ~quiet_nodes[node]
+        enough = missed >= self.pools.thresholds(self.rule, node)
+        gone = known & up & (present[node] > 0) & enough & ~quiet_nodes[node]
         edges: list[Edge] = []
         for index in np.flatnonzero(gone).tolist():
             if index not in self.told:
@@ -89,8 +90,9 @@ class GpuLost(FrameRule):
     def export(self, node: str) -> Any:
         """The GPUs that count: those of the last answers and those whose loss is open."""
         f, kept = self.frame, {}
+        patience = self.pools.rule(self.rule, node).threshold
         for device in f.devices_on(node):
-            seen = device.target >= 0 and f.t.seq[device.target] - f.d.seq[device.index] < self.rule.threshold
+            seen = device.target >= 0 and f.t.seq[device.target] - f.d.seq[device.index] < patience
             if device.kind == "gpu" and (seen or device.target < 0 or device.index in self.told):
                 kept[device.key] = device.attrs
         return kept
@@ -112,7 +114,7 @@ class GpuLost(FrameRule):
 class GpuCount(FrameRule):
     def __init__(self, rule: Rule, frame: Frame, findings: Findings) -> None:
         super().__init__(rule, frame, findings)
-        self.level = Level(rule, self.name, self._already)
+        self.level = Level(self.name, self._already)
 
     def _already(self) -> set[Name]:
         """The finding is the node's, the element an exporter: any of its exporters may clear it."""
@@ -137,12 +139,15 @@ class GpuCount(FrameRule):
             facts = view.nodes.get(f.targets[index].node)
             if facts is not None:
                 wanted[index] = 0 if facts.gpus_divided else facts.gpu_expected or 0
-        # All known GPUs present, yet too few; or none at all while the exporter answers.
-        short = ((seen < wanted) & (seen == ever)) | ((seen == 0) & (ever > 0))
         t = f.t
+        # All known GPUs present, yet too few; or none at all while the exporter answers.
+        few = wanted - seen >= np.maximum(self.pools.thresholds(self.rule, t.node[:size]), 1)
+        short = (few & (seen == ever)) | ((seen == 0) & (ever > 0))
         seq = np.where(t.seq[:size] > 0, t.seq[:size].astype(np.float64), NEVER)
         now = (view.monotonic, view.now.timestamp())
-        opens, clears = self.level.step(seq, t.mono[:size], t.wall[:size], short, quiet_nodes[t.node[:size]], now)
+        patience = self.pools.patience(self.rule, t.node[:size])
+        quiet = quiet_nodes[t.node[:size]]
+        opens, clears = self.level.step(seq, t.mono[:size], t.wall[:size], short, quiet, now, patience)
         self.remember(self.name(place)[0] for place in self.level.changed.tolist())
         edges: list[Edge] = []
         for place in opens.tolist():

@@ -24,20 +24,23 @@ import numpy as np
 from fleet.health.rules.advertised import Allocatable, Capacity
 from fleet.health.rules.base import FrameRule
 from fleet.health.rules.catalogue import WATCHED
+from fleet.health.rules.clocks import SlowedByHardware
 from fleet.health.rules.counts import GpuCount, GpuLost
+from fleet.health.rules.dcgmhealth import HealthCheck, HealthWarning
 from fleet.health.rules.events import HealthEvents
-from fleet.health.rules.fabric import PortDown, PortFlap
+from fleet.health.rules.fabric import PortDown
 from fleet.health.rules.findings import Finding, Findings, Key
-from fleet.health.rules.gpu import EccDbe, RowRemapFailure, Thermal, XidMetric
+from fleet.health.rules.gpu import Thermal, XidMetric
 from fleet.health.rules.host import ClockSkew, NotReady
 from fleet.health.rules.levels import Bools
 from fleet.health.rules.loglines import KernelLines
 from fleet.health.rules.pools import Pools
 from fleet.health.rules.rates import CounterRule
+from fleet.health.rules.repeats import AppRepeats
 from fleet.health.rules.storage import MountHung, NfsStalled
 from fleet.health.rules.tuning import Tuning, tuned
 from fleet.health.rules.types import ClusterView, Edge, NodeFacts, Rule, Verdict
-from fleet.health.rules.verdicts import Verdicts
+from fleet.health.rules.verdicts import STALE, Verdicts
 from fleet.health.rules.watch import LEVELS
 from fleet.health.rules.watching import GaugeRule, RowRule
 from fleet.telemetry.frame import Frame
@@ -47,15 +50,16 @@ from fleet.telemetry.kernellog import KernelLine
 STATE_VERSION = 1
 _RULES: tuple[tuple[str, str, type[FrameRule]], ...] = (
     ("xid-dcgm", "xid-dcgm", XidMetric),
+    ("xid-repeat", "xid-repeat", AppRepeats),
+    ("dcgm-health-fail", "dcgm-health-fail", HealthCheck),
+    ("dcgm-health-warn", "dcgm-health-warn", HealthWarning),
+    ("clock-slowed", "clock-slowed", SlowedByHardware),
     ("gpu-lost", "gpu-lost", GpuLost),
     ("gpu-count", "gpu-count", GpuCount),
     ("gpu-capacity", "gpu-capacity", Capacity),
     ("gpu-allocatable", "gpu-allocatable", Allocatable),
-    ("ecc-dbe", "ecc-dbe", EccDbe),
-    ("row-remap-failure", "row-remap-failure", RowRemapFailure),
     ("thermal", "thermal", Thermal),
     ("ib-down", "ib-down", PortDown),
-    ("ib-flap", "ib-flap", PortFlap),
     ("mount-hung", "mount-hung", MountHung),
     ("nfs-stalled", "mount-hung", NfsStalled),
     ("node-not-ready", "node-not-ready", NotReady),
@@ -75,11 +79,11 @@ class RuleEngine:
             name: make(self.rules[rule_id], frame, self.findings) for name, rule_id, make in _RULES
         }
         self._parts |= self._watched()
-        nfs = self._parts["nfs-stalled"]
-        assert isinstance(nfs, NfsStalled)  # noqa: S101  a fact of the table above, for the type checker
-        self._lines = KernelLines(self.rules, frame, self.findings, nfs)
+        nfs, repeats = self._parts["nfs-stalled"], self._parts["xid-repeat"]
+        assert isinstance(nfs, NfsStalled) and isinstance(repeats, AppRepeats)  # noqa: S101  facts of the table above
+        self._lines = KernelLines(self.rules, frame, self.findings, nfs, repeats)
         self._events = HealthEvents(self.rules, frame, self.findings)
-        self._verdicts = Verdicts(self.findings)
+        self._verdicts = Verdicts(self.findings, self.rules[STALE])
 
     def retune(self, tuning: Tuning, now: datetime) -> list[Edge]:
         """The site changed its rules: what is open by a rule that changed is judged anew. Its edges must be stored."""
@@ -87,21 +91,33 @@ class RuleEngine:
         changed |= {r for pools in (tuning.pools, self.tuning.pools) for rules in pools.values() for r in rules}
         self.tuning = tuning
         self.rules.update(tuning.rules)
-        self.pools = Pools(tuning.pools)
+        self.pools = Pools(tuning.pools, tuning.codes, self.pools.by_name)
+        self._lines.pools = self.pools
         for part in self._parts.values():
             part.retune(self.rules[part.rule.id], self.pools)
+        self._verdicts.rule, self._verdicts.pools = self.rules[STALE], self.pools
         return [e for key, finding in self.open_findings().items() for e in self._again(key, finding, changed, now)]
 
     def _again(self, key: Key, finding: Finding, changed: set[str], at: datetime) -> list[Edge]:
-        """End a finding whose rule is off now, or changed between shadow and earnest."""
+        """End a finding whose rule or code is off now, or whose rule changed between shadow and earnest."""
         edge = finding.edge
-        if edge.rule_id not in changed:
+        hushed = self._is_hushed(edge)
+        if edge.rule_id not in changed and not hushed:
             return []
-        now = self._tune(edge)
+        now = None if hushed else self._tune(edge)
         if now is not None and now.shadow == edge.shadow:
             return []
         self._forget(key[0])
         return self.findings.clear(key, at, "rule_off" if now is None else "rule_changed")
+
+    def _is_hushed(self, edge: Edge) -> bool:
+        """Does the site say of its code that it is nothing?"""
+        facts = self.pools.by_name.get(edge.node)
+        for family, code in (("xid", edge.evidence.get("xid")), ("sxid", edge.evidence.get("sxid"))):
+            said = self.pools.codes.said(family, str(code), facts.pool if facts else "")
+            if code is not None and edge.cause == f"{family}-{code}" and said is not None and said.severity is None:
+                return True
+        return False
 
     def _tune(self, edge: Edge) -> Edge | None:
         base = self.rules.get(edge.rule_id)

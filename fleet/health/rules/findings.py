@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
+from fleet.health.rules import dcgmcodes
 from fleet.health.rules.types import Edge, NodeFacts
 
 Key = tuple[str, str, str]  # node, device, cause
@@ -29,6 +30,8 @@ EXPLAINED_BY: dict[str, tuple[str, ...]] = {
     "xid-48": ("ecc-dbe",),
     "xid-171": ("xid-48", "ecc-dbe"),
     "xid-172": ("xid-48", "ecc-dbe"),
+    **dict.fromkeys(("clock-hw-slowdown", "clock-power-brake", "clock-reasons"), ("clock-slowed",)),
+    **dcgmcodes.explained_by(),
 }
 _RANK = {"degraded": 1, "unhealthy": 2}
 

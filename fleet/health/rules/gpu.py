@@ -1,4 +1,4 @@
-"""Rules on GPUs: Xid through DCGM, uncorrectable memory errors, failed row remapping, heat.
+"""Rules on GPUs that need more than one metric to judge: Xid through DCGM, and heat.
 
 Decides from DCGM's samples alone. The Xid metric keeps its last value until the exporter restarts, so only a change
 between two scrapes of one exporter counts, and whatever the first scrape shows is a baseline. Refuses to read a
@@ -7,14 +7,12 @@ vanished metric as good news.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fleet.health.rules import xid
 from fleet.health.rules.base import FrameRule, LevelRule, aligned, number
 from fleet.health.rules.findings import Findings
-from fleet.health.rules.levels import Bools, Delta, Floats, Indices, Name
+from fleet.health.rules.levels import Bools, Floats, Indices
 from fleet.health.rules.types import ClusterView, Edge, Rule
 from fleet.telemetry import names
 from fleet.telemetry.frame import Frame
@@ -66,8 +64,10 @@ class XidMetric(FrameRule):
         device = self.frame.device_of(row)
         facts = view.nodes.get(device.node)
         code = int(self.frame.r.value[row])
-        what = xid.meaning(code)
-        if what.severity is None or facts is None or code == xid.RECOVERY:
+        said = self.pools.codes.said("xid", code, facts.pool) if facts else None
+        what = said or xid.meaning(code)
+        quiet = code == xid.RECOVERY or (code in xid.AFTER_EFFECTS and said is None)
+        if what.severity is None or facts is None or quiet:
             self.findings.counts["ignored_xid"] += 1
             return []
         address = device.attrs.get("pci", "")
@@ -84,68 +84,16 @@ class XidMetric(FrameRule):
         return self.findings.observe(edge, facts, edge.first_bad_at)
 
 
-class EccDbe(FrameRule):
-    """Any growth of the volatile double-bit counter."""
-
-    def __init__(self, rule: Rule, frame: Frame, findings: Findings) -> None:
-        super().__init__(rule, frame, findings)
-        self.delta = Delta(self.name)
-
-    def name(self, place: int) -> Name:
-        device = self.frame.device_of(int(self.frame.rows(names.ECC_DBE)[place]))
-        return device.node, device.key
-
-    def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
-        rows = self.frame.rows(names.ECC_DBE)
-        if not len(rows):
-            return []
-        grown = self.delta.step(self.frame.r.value[rows], np.isfinite(self.frame.r.mono[rows]))
-        self.remember_rows(rows[self.delta.changed])
-        edges: list[Edge] = []
-        for place in np.flatnonzero(grown >= max(self.rule.threshold, 1e-9)).tolist():
-            row = int(rows[place])
-            device = self.frame.device_of(row)
-            facts = view.nodes.get(device.node)
-            if facts is None:
-                continue
-            more = number(float(grown[place]))
-            args = {"gpu": gpu_label(self.frame, device.node, device.key), "count": more}
-            evidence = {"new_errors": float(grown[place]), **gpu_evidence(self.frame, device.node, device.key)}
-            title = "GPU %(gpu)s counted %(count)s new uncorrectable memory errors"
-            edge = self.edge(view, device.node, device.key, title, args, float(self.frame.r.source[row]), evidence)
-            edges += self.findings.observe(edge, facts, edge.first_bad_at)
-        return edges
-
-    def export(self, node: str) -> Any:
-        return self.delta.export(node, self.frame.places(node, names.ECC_DBE))
-
-    def load(self, node: str, state: Any) -> None:
-        self.delta.load(node, state)
-
-
-class RowRemapFailure(LevelRule):
-    metric = names.ROW_REMAP_FAILURE
-
-    def bad(self, view: ClusterView, rows: Indices, values: Floats) -> Bools:
-        return values >= self.rule.threshold
-
-    def tell(self, view: ClusterView, row: int, first_bad: float) -> Edge:
-        device = self.frame.device_of(row)
-        args = {"gpu": gpu_label(self.frame, device.node, device.key)}
-        evidence = gpu_evidence(self.frame, device.node, device.key)
-        title = "GPU %(gpu)s cannot remap a bad memory row"
-        return self.edge(view, device.node, device.key, title, args, first_bad, evidence)
-
-
 class Thermal(LevelRule):
     metric = names.GPU_TEMP
 
     def _limit(self, rows: Indices) -> Floats:
-        limit = np.full(len(rows), self.rule.threshold)
+        fallback = self.limits(rows)
+        limit = fallback.copy()
         own = aligned(self.frame, rows, names.SLOWDOWN_TEMP)
         told = own >= 0
         limit[told] = self.frame.r.value[own[told]]
-        return np.where(np.isnan(limit), self.rule.threshold, limit)
+        return np.where(np.isnan(limit), fallback, limit)
 
     def bad(self, view: ClusterView, rows: Indices, values: Floats) -> Bools:
         hot = values >= self._limit(rows)

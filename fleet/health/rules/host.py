@@ -45,7 +45,7 @@ class NotReady(FrameRule):
             if facts.in_remediation or (name, "", self.rule.id) in self.findings.open:
                 continue
             bad_for = view.monotonic - self.since[name]
-            if bad_for >= self.rule.window:
+            if bad_for >= self.pools.rule(self.rule, name).window:
                 edges += self._tell(view, name, bad_for)
         if self._waiting:
             self._waiting = {name: at for name, at in self._waiting.items() if name not in view.nodes}
@@ -74,7 +74,7 @@ class ClockSkew(FrameRule):
 
     def __init__(self, rule: Rule, frame: Frame, findings: Findings) -> None:
         super().__init__(rule, frame, findings)
-        self.level = Level(rule, self.name, self._already)
+        self.level = Level(self.name, self._already)
 
     def _already(self) -> set[Name]:
         """The finding is the node's, the element an exporter: any of its exporters may clear it."""
@@ -92,8 +92,10 @@ class ClockSkew(FrameRule):
         measured = t.skew_seq[:size].astype(np.float64)
         at = np.full(size, view.monotonic)
         wall = np.full(size, view.now.timestamp())
-        bad = np.abs(skew) > self.rule.threshold
-        opens, clears = self.level.step(measured, at, wall, bad, quiet_nodes[t.node[:size]], (view.monotonic, wall[0]))
+        node = t.node[:size]
+        bad = np.abs(skew) > self.pools.thresholds(self.rule, node)
+        now, patience = (view.monotonic, float(wall[0])), self.pools.patience(self.rule, node)
+        opens, clears = self.level.step(measured, at, wall, bad, quiet_nodes[node], now, patience)
         edges: list[Edge] = []
         for place in opens.tolist():
             facts = view.nodes.get(self.frame.targets[place].node)

@@ -1,20 +1,19 @@
 """Debouncing of a condition over many elements at once.
 
 Decides when a condition has held long enough (so many of the last scrapes bad, and bad for a window) and when its end
-has. An element without a new observation keeps its state: silence clears nothing. Windows are of monotonic receive
-time. Refuses to know what it watches: callers pass arrays, and a name for each element so that state survives a
-restart.
+has; how long is long enough may differ by element, because pools differ. An element without a new observation keeps its
+state: silence clears nothing. Windows are of monotonic receive time. Refuses to know what it watches: callers pass
+arrays, and a name for each element so that state survives a restart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fleet.health.rules.types import Rule
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -24,15 +23,23 @@ _ONES = np.array([bin(bits).count("1") for bits in range(256)], dtype=np.uint8)
 NEVER = float("-inf")
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a condition must hold: `scrapes` of the last `of`, for `window` seconds; and be over for `clear`."""
+
+    window: Floats | float = 0.0
+    scrapes: Floats | float = 1
+    of: Floats | float = 1
+    clear: Floats | float = 0.0
+
+
 class Level:
     """State of one condition, aligned with the caller's element order (which only ever grows at its end)."""
 
-    def __init__(self, rule: Rule, name: Callable[[int], Name], already: Callable[[], set[Name]]) -> None:
+    def __init__(self, name: Callable[[int], Name], already: Callable[[], set[Name]]) -> None:
         """`already` names the elements whose finding is open when they first appear (after a restart)."""
-        self.rule = rule
         self._name = name
         self._already = already
-        self._mask = (1 << rule.of) - 1
         self._waiting: dict[Name, dict[str, Any]] = {}
         self.stamp: Floats = np.empty(0)
         self.bits = np.empty(0, dtype=np.uint8)
@@ -50,31 +57,26 @@ class Level:
         bad: Bools,
         quiet: Bools,
         now: tuple[float, float],
-        window: Floats | float | None = None,
+        patience: Patience,
     ) -> tuple[Indices, Indices]:
         """Which elements open and which clear. An element is new where `stamp` grew; `quiet` ones may not open yet.
 
-        `now` is (monotonic, wall), used only to place what a checkpoint brought. `window` overrides the rule's.
+        `now` is (monotonic, wall), used only to place what a checkpoint brought.
         """
         self._grow(len(stamp), now)
+        mask = ((1 << np.asarray(patience.of, dtype=np.int64)) - 1).astype(np.uint8)
         new = stamp > self.stamp
         self.stamp = np.where(new, stamp, self.stamp)
         before = self.bits
-        turned = new & bad & (self.bits & self._mask == 0)
+        turned = new & bad & (self.bits & mask == 0)
         self.bad_mono[turned], self.bad_wall[turned] = mono[turned], wall[turned]
-        self.bits = np.where(new, ((self.bits << 1) | bad) & self._mask, self.bits).astype(np.uint8)
+        self.bits = np.where(new, ((self.bits << 1) | bad) & mask, self.bits & mask).astype(np.uint8)
         self.changed = np.flatnonzero((self.bits != 0) != (before != 0))
         self.good_mono = np.where(new & bad, np.inf, np.where(new & np.isinf(self.good_mono), mono, self.good_mono))
-        enough = _ONES[self.bits] >= self.rule.scrapes
+        enough = _ONES[self.bits] >= patience.scrapes
         last_bad = (self.bits & 1).astype(bool)
-        opens = (
-            ~self.open
-            & ~quiet
-            & enough
-            & last_bad
-            & (mono - self.bad_mono >= (self.rule.window if window is None else window))
-        )
-        over = self.open & (self.bits == 0) & (mono - self.good_mono >= self.rule.clear)
+        opens = ~self.open & ~quiet & enough & last_bad & (mono - self.bad_mono >= patience.window)
+        over = self.open & (self.bits == 0) & (mono - self.good_mono >= patience.clear)
         self.open = (self.open | opens) & ~over
         return np.flatnonzero(opens), np.flatnonzero(over)
 
@@ -99,13 +101,10 @@ class Level:
     def _adopt(self, index: int, state: dict[str, Any] | None, now: tuple[float, float]) -> None:
         if state is None:
             return
-        self.bits[index] = state["bits"] & self._mask
+        self.bits[index] = state["bits"] & 0xFF
         self.bad_wall[index] = state["bad_wall"]
         self.bad_mono[index] = now[0] - max(0.0, now[1] - state["bad_wall"])
         self.open[index] = state["open"]
-
-    def retune(self, rule: Rule) -> None:
-        self.rule, self._mask = rule, (1 << rule.of) - 1
 
     # -- checkpoint -----------------------------------------------------------------------------------------------
 

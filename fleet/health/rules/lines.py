@@ -26,7 +26,7 @@ def _rule(
 ) -> Rule:  # fmt: skip
     return Rule(
         id, title, ("kernel_log",), "kernel_log", severity, action, origin, 1, "lines", clear=0.0 if latched else clear,
-        latched=latched,
+        latched=latched, tunes=("threshold", "window") if latched else ("threshold", "window", "clear"),
     )  # fmt: skip
 
 

@@ -1,22 +1,27 @@
 """Kernel lines to findings: the primary source of Xids, and the fast path.
 
-Decides at once and from one line, its node's facts and the tables; never waits for a cycle. Refuses to let 43 and 45
-stand for themselves (they follow another fault), lets 154 outrank the table, and keeps what is older than the node's
-horizon as history. Lines of other parts are rules of their own,
-in `lines`. A line's time is corrected by the node's measured clock error, and never lies in the future.
+Decides at once and from one line, its node's facts, the tables and the site's words on them; never waits for a cycle.
+Refuses to let 43 and 45 stand for themselves (they follow another fault), lets 154 outrank the table, and keeps what is
+older than the node's horizon as history. Lines of other parts are rules of their own, in `lines`; where a site wants
+several of them, they are counted within the rule's window. A line's time is corrected by the node's measured clock
+error, and never lies in the future.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fleet.health.rules import sxid, xid
 from fleet.health.rules.findings import Findings
 from fleet.health.rules.gpu import XID_TITLE, gpu_evidence, gpu_label
 from fleet.health.rules.lines import LINES, LineRule
+from fleet.health.rules.pools import Pools
+from fleet.health.rules.repeats import APPLICATION, AppRepeats
 from fleet.health.rules.storage import NfsStalled
-from fleet.health.rules.types import Edge, NodeFacts, Rule
+from fleet.health.rules.types import Edge, Meaning, NodeFacts, Rule
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.kernellog import KernelLine
 from fleet.telemetry.kernelsignals import KernelSignal, match
@@ -26,15 +31,32 @@ PASSING = 600.0  # seconds after which a complaint that the hardware corrected i
 SMALL_SKEW = 5.0
 ABSURD_SKEW = 10 * 366 * 86_400.0  # a clock that is decades off says nothing about the clock that stamped the line
 FAR_FUTURE = timedelta(minutes=5)
+KEPT_TALLIES = 10_000
 
 
 class KernelLines:
-    def __init__(self, rules: Mapping[str, Rule], frame: Frame, findings: Findings, nfs: NfsStalled) -> None:
-        self.rules, self.frame, self.findings, self.nfs = rules, frame, findings, nfs
+    def __init__(
+        self, rules: Mapping[str, Rule], frame: Frame, findings: Findings, nfs: NfsStalled, repeats: AppRepeats
+    ) -> None:
+        self.rules, self.frame, self.findings, self.nfs, self.repeats = rules, frame, findings, nfs, repeats
+        self.pools = Pools()
+        self._tallies: dict[tuple[str, str, str], deque[datetime]] = {}
 
-    @property
-    def rule(self) -> Rule:
-        return self.rules["xid-log"]
+    def _rule(self, rule_id: str, facts: NodeFacts) -> Rule:
+        return self.pools.rule_of(self.rules[rule_id], facts.pool)
+
+    def _enough(self, rule: Rule, node: str, device: str, at: datetime) -> bool:
+        """Has the line come as often within the window as the rule asks for?"""
+        if rule.threshold <= 1:
+            return True
+        tally = self._tallies.pop((node, device, rule.id), deque(maxlen=1000))
+        tally.append(at)
+        while tally and (at - tally[0]).total_seconds() > rule.window:
+            tally.popleft()
+        self._tallies[node, device, rule.id] = tally  # the newest last, so that the oldest are given up first
+        if len(self._tallies) > KEPT_TALLIES:
+            del self._tallies[next(iter(self._tallies))]
+        return len(tally) >= rule.threshold
 
     def take(self, line: KernelLine, facts: NodeFacts, now: datetime) -> list[Edge]:
         signal = match(line.text)
@@ -62,24 +84,28 @@ class KernelLines:
     ) -> list[Edge]:
         """A complaint of an NVSwitch; the severity in its line outranks the table."""
         code = int(signal.code)
-        what = sxid.meaning(code, signal.fatal)
-        if what.severity is None:
+        what = self.pools.codes.said("sxid", code, facts.pool) or sxid.meaning(code, signal.fatal)
+        rule, device = self._rule("sxid-log", facts), f"switch:{signal.device}"
+        if what.severity is None or not self._enough(rule, facts.name, device, at):
             self.findings.counts["ignored_sxid"] += 1
             return []
-        device, lasting = f"switch:{signal.device}", what.severity == "unhealthy"
+        lasting = what.severity == "unhealthy"
         args = {"switch": signal.device, "code": str(code), "name": what.name}
         edge = Edge(
             "opened", "sxid-log", facts.name, device, str(code), f"sxid-{code}", what.severity, what.action, SXID_TITLE,
             {"device": device, "node": facts.name, **args}, at, now, "kernel_log", lasting,
             {"sxid": code, "pci": signal.device, "line": line.text[:400], "by_table": what.source},
         )  # fmt: skip
-        return self.findings.observe(edge, facts, at, expires=0.0 if lasting else self.rules["sxid-log"].clear)
+        return self.findings.observe(edge, facts, at, expires=0.0 if lasting else rule.clear or PASSING)
 
     def _other(
         self, what: LineRule, signal: KernelSignal, line: KernelLine, facts: NodeFacts, at: datetime, now: datetime
     ) -> list[Edge]:
-        rule = self.rules[what.rule]
+        rule = self._rule(what.rule, facts)
         device = what.prefix + signal.device if signal.device else ""
+        if at >= facts.horizon and not self._enough(rule, facts.name, device, at):
+            self.findings.counts["too_few_lines"] += 1
+            return []
         severity, action, lasting = rule.severity, rule.action_class, rule.latched
         if signal.fatal is False and severity == "unhealthy":  # corrected by the hardware itself
             severity, action, lasting = "degraded", "monitor", False
@@ -103,23 +129,25 @@ class KernelLines:
 
     def _xid(self, signal: KernelSignal, line: KernelLine, facts: NodeFacts, at: datetime, now: datetime) -> list[Edge]:
         code = int(signal.code)
-        what = xid.meaning(code, signal.detail, signal.fatal)
-        if code in xid.AFTER_EFFECTS or what.severity is None:
+        what, by_site = self._xid_meaning(code, signal, facts)
+        if (code in xid.AFTER_EFFECTS and not by_site) or what.severity is None:
             self.findings.counts["ignored_xid"] += 1
             return []
         if at < facts.horizon:
             self.findings.counts["history"] += 1
             return []
         device = self._device(facts.name, signal.device, code)
-        evidence = {"xid": code, "pci": signal.device, "line": line.text[:400], "by_table": what.source}
+        evidence: dict[str, object] = {
+            "xid": code, "pci": signal.device, "line": line.text[:400], "by_table": what.source, **what.told(),
+        }  # fmt: skip
         if code == xid.RECOVERY:
             asked = self._ask(facts.name, device, what, evidence, now)
             if asked:
                 return asked
-        lasting = what.severity == "unhealthy"
+        rule, lasting = self._rule("xid-log", facts), what.severity == "unhealthy"
         edge = Edge(
             kind="opened",
-            rule_id=self.rule.id,
+            rule_id=rule.id,
             node=facts.name,
             device=device,
             code=str(code),
@@ -135,7 +163,18 @@ class KernelLines:
             latched=lasting,
             evidence={**evidence, **gpu_evidence(self.frame, facts.name, device)},
         )  # fmt: skip
-        return self.findings.observe(edge, facts, at, expires=0.0 if lasting else self.rule.clear)
+        edges = self.findings.observe(edge, facts, at, expires=0.0 if lasting else rule.clear or PASSING)
+        if code in APPLICATION and what.action == "restart_app":
+            edges += self.repeats.saw(code, device, signal, facts, at, now)
+        return edges
+
+    def _xid_meaning(self, code: int, signal: KernelSignal, facts: NodeFacts) -> tuple[Meaning, bool]:
+        """What the code means here, and whether the site says so."""
+        what = xid.meaning(code, signal.detail, signal.fatal)
+        said = self.pools.codes.said("xid", code, facts.pool)
+        if said is None:
+            return what, False
+        return replace(what, action=said.action, severity=said.severity, source=said.source), True
 
     def _device(self, node: str, address: str, code: int) -> str:
         """The GPU's UUID where DCGM told it; the address else, and for as long as a finding by address is open."""

@@ -6,9 +6,11 @@ that what operators read is what holds.
 
 from __future__ import annotations
 
-from fleet.health.rules.catalogue import DEFAULTS, WATCHED
-from fleet.health.rules.tuning import EVERYWHERE, FIELDS, WORDS
+from fleet.health.rules import codes
+from fleet.health.rules.catalogue import DEFAULTS
+from fleet.health.rules.tuning import FIELDS, WORDS
 from fleet.health.rules.types import Rule
+from fleet.health.rules.wording import limit, window
 
 _HEAD = """# Rules
 
@@ -35,17 +37,24 @@ rules:
   thermal: {threshold: 85, severity: unhealthy}
   ib-rnr: {shadow: false}
   weka-alert: {enabled: false}
+codes:
+  xid:
+    63: {severity: unhealthy, action_class: reset_gpu}
+  dcgm:
+    DCGM_FR_CORRUPT_INFOROM: {severity: none}
 pools:
   h100-train:
     pcie-replay: {threshold: 60, window: 600}
+    codes:
+      sxid:
+        11004: {severity: none}
 ```
 """
 
 
 def page() -> str:
     """The whole page."""
-    of_data = {watched.rule.id for watched in WATCHED}
-    parts = [_HEAD, _settings(), "## The rules\n"]
+    parts = [_HEAD, _settings(), _codes(), "## The rules\n"]
     groups: dict[str, list[Rule]] = {}
     for rule in DEFAULTS.values():
         groups.setdefault(_NAMES.get(rule.source, rule.source), []).append(rule)
@@ -53,7 +62,7 @@ def page() -> str:
         parts.append(f"### {name}\n")
         parts.append("| Rule | What | Limit | Window | Severity | Asks for | Reads | Source |")
         parts.append("|---|---|---|---|---|---|---|---|")
-        parts += [_line(rule, rule.id in of_data) for rule in rules]
+        parts += [_line(rule) for rule in rules]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 
@@ -72,34 +81,27 @@ def _settings() -> str:
     words = "; ".join(f"`{key}` is one of {', '.join(values)}" for key, values in WORDS.items())
     return (
         f"Settings: {', '.join(f'`{key}`' for key in FIELDS)}. {words}. `window` and `clear` are seconds; `scrapes` of "
-        f"the last `of` must be bad. A rule in `shadow` leaves its signals and no incident. A pool may set "
-        f"{', '.join(f'`{key}`' for key in EVERYWHERE)} of any rule, and of those marked * also `threshold` and "
-        "`window`.\n"
+        "the last `of` must be bad. A rule in `shadow` leaves its signals and no incident. A rule has those settings "
+        "that mean something to it (`manage.py rules show RULE`), and a pool may have any of them of its own. Lines of "
+        "the kernel count one by one; with a `threshold` of more than 1 so many must come within the `window`.\n"
     )
 
 
-def limit(rule: Rule) -> str:
-    """The limit with its unit."""
-    if not rule.unit:
-        return "–"
-    return f"{rule.threshold:g} {rule.unit}" if rule.threshold else rule.unit
+def _codes() -> str:
+    return (
+        f"Under `codes` a site says what single codes mean to it, by family ({', '.join(codes.FAMILIES)}): `severity` "
+        f"is one of {', '.join(codes.SEVERITIES)}, `action_class` one of {', '.join(codes.ACTIONS)}. What is left out "
+        "stays as the tables in `fleet/health/tables/` have it. A site's word outranks them and what a line says of "
+        "itself, a pool's word the site's; Xid 154 cannot be changed, because it is the driver's own request. A single "
+        "Xid of an application is a note: it opens no incident and changes no verdict.\n"
+    )
 
 
-def window(rule: Rule) -> str:
-    """How long, and how many scrapes."""
-    long = f"{rule.window:g} s" if rule.window < 120 else f"{rule.window / 60:g} min"
-    told = [long] if rule.window else []
-    told += [f"{rule.scrapes} of {rule.of} scrapes"] if rule.of > 1 else []
-    told += ["latches"] if rule.latched else []
-    return ", ".join(told) or "at once"
-
-
-def _line(rule: Rule, of_data: bool) -> str:
+def _line(rule: Rule) -> str:
     title = rule.title + (" (in shadow)" if rule.shadow else "") + ("" if rule.enabled else " (off)")
     reads = "<br>".join(f"`{name}`" for name in rule.reads)
-    mark = "*" if of_data else ""
     cells = (
-        f"`{rule.id}`{mark}",
+        f"`{rule.id}`",
         title,
         limit(rule),
         window(rule),

@@ -1,8 +1,10 @@
-"""What the words of an NVLink 5 fault mean (Xid 144 to 150).
+"""What the words of an NVLink fault mean: Xid 74 of NVLink 1 to 4, Xid 144 to 150 of NVLink 5.
 
-Decides by the unit, the interrupt word and the error status of the line, in the table `nvlink5.csv`; the meaning of the
-interrupt word's bits changed with driver R575, and the line does not say its driver, so the newer pattern is tried
-first. Refuses to guess: a combination that the table does not have is left to the line's own Fatal or Nonfatal.
+Decides for 74 by the bits of its seven registers, in the table `xid74.csv`; for the others by the unit, the interrupt
+word and the error status of the line, in `nvlink5.csv` (the meaning of the interrupt word's bits changed with driver
+R575, and the line does not say its driver, so the newer pattern is tried first). Tells, where the words do, at which
+end the fault began: at this GPU (`local`), on the link or its connection (`link`), or beyond it (`remote`). Refuses to
+guess: a combination that the tables do not have is left to the line's own Fatal or Nonfatal.
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ _LINE = re.compile(
     r"(?:Link\s+(?P<link>-?\d+))?\s*\((?P<words>0x[0-9a-fA-F]+(?:\s+0x[0-9a-fA-F]+)*)\)",
     re.IGNORECASE,
 )
-_WORST = {"reset_gpu": 2, "restart_app": 1, "ignore": 0}
+_NVLINK4 = re.compile(r"link\s*(?P<link>\d+)\s*\((?P<words>0x[0-9a-fA-F]+(?:,\s*0x[0-9a-fA-F]+){6})\)")
+TABLE_74 = TABLE.with_name("xid74.csv")
+_WORST = {"inspect": 4, "contact_support": 3, "reset_gpu": 2, "restart_app": 1, "monitor": 1, "ignore": 0}
+_ENDS = {"local": "at this GPU", "link": "on the link or its connection", "remote": "beyond the link"}
+_LINK_UNITS = ("NETIR_LINK_EVT", "NETIR_LINK_DOWN", "NETIR_BER_EVENT")  # what both ends of a link take part in
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,37 @@ class Told:
     link: str
     action: str
     severity: str
+    end: str = ""
+
+    @property
+    def said(self) -> str:
+        """For people: the unit or the kind of error, the link, the end."""
+        link = f" of link {int(self.link)}" if self.link and int(self.link) >= 0 else ""
+        return f"{self.unit}{link}" + (f" ({_ENDS[self.end]})" if self.end else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """Bits of one of the seven registers of Xid 74 that mean the same."""
+
+    number: int
+    mask: int
+    name: str
+    end: str
+    action: str
+    severity: str
+
+
+@cache
+def _registers() -> tuple[Register, ...]:
+    with TABLE_74.open(newline="", encoding="utf-8") as file:
+        return tuple(
+            Register(
+                int(row["register"]), sum(1 << int(bit) for bit in row["bits"].split()), row["name"], row["end"],
+                row["action"], row["severity"],
+            )
+            for row in csv.DictReader(file)
+        )  # fmt: skip
 
 
 @cache
@@ -58,6 +95,8 @@ def _rows() -> tuple[Row, ...]:
 
 def decode(code: int, detail: str) -> Told | None:
     """What the line means by the table, None when the table does not know."""
+    if code == 74:
+        return _nvlink4(detail)
     found = _LINE.search(detail)
     if found is None:
         return None
@@ -72,8 +111,22 @@ def decode(code: int, detail: str) -> Told | None:
             rows = [row for row in fits if any(one & status and one & (one - 1) == 0 for one in row.statuses)]
         if rows:
             row = max(rows, key=lambda one: _WORST[one.action])
-            return Told(unit, found["link"] or "", row.action, row.severity)
+            end = "link" if unit.startswith(_LINK_UNITS) else "local"
+            return Told(unit, found["link"] or "", row.action, row.severity, end)
     return None
+
+
+def _nvlink4(detail: str) -> Told | None:
+    """The worst of what the registers say; what only follows another fault counts when nothing else is said."""
+    found = _NVLINK4.search(detail)
+    if found is None:
+        return None
+    words = [int(word, 16) for word in re.findall(r"0x[0-9a-fA-F]+", found["words"])]
+    set_here = [row for row in _registers() if words[row.number] & row.mask]
+    if not set_here:
+        return None
+    row = max(set_here, key=lambda one: (one.severity != "none", one.end != "remote", _WORST[one.action]))
+    return Told(row.name, found["link"], row.action, row.severity, row.end if row.end in _ENDS else "")
 
 
 def _fits(pattern: str, word: int) -> bool:

@@ -1,4 +1,4 @@
-"""Which rule holds where: the site's, or that of a node's pool.
+"""Which rule holds where: the site's, or that of a node's pool; and what a site says of single codes.
 
 Decides by node, for edges, and by row, for arrays. Refuses to copy a rule per node: a site without overrides by pool
 pays nothing.
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.health.rules.levels import Floats
+from fleet.health.rules.codes import Codes
+from fleet.health.rules.levels import Floats, Patience
 from fleet.health.rules.types import NodeFacts, Rule
 
 
@@ -21,6 +22,7 @@ class Pools:
     """`of` maps a pool to its own rules; a rule that a pool does not name is the site's."""
 
     of: Mapping[str, Mapping[str, Rule]] = field(default_factory=dict)
+    codes: Codes = field(default_factory=Codes)
     by_name: Mapping[str, NodeFacts] = field(default_factory=dict)
     _place: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
@@ -39,13 +41,26 @@ class Pools:
         if not self.of:
             return base
         facts = self.by_name.get(node)
-        return self.of.get(facts.pool, {}).get(base.id, base) if facts else base
+        return self.rule_of(base, facts.pool) if facts else base
+
+    def rule_of(self, base: Rule, pool: str) -> Rule:
+        """The rule as that pool has it."""
+        return self.of.get(pool, {}).get(base.id, base)
+
+    def every(self, base: Rule, key: str) -> set[float]:
+        """The values of one setting, wherever the rule holds."""
+        return {float(getattr(rule, key)) for rule in (base, *(own.get(base.id, base) for own in self.of.values()))}
 
     def thresholds(self, base: Rule, nodes: NDArray[np.int32]) -> Floats | float:
         return self._by_row(base, "threshold", nodes)
 
     def windows(self, base: Rule, nodes: NDArray[np.int32]) -> Floats | float:
         return self._by_row(base, "window", nodes)
+
+    def patience(self, base: Rule, nodes: NDArray[np.int32]) -> Patience:
+        """How long the condition must hold on each of these rows."""
+        keys = ("window", "scrapes", "of", "clear")
+        return Patience(**{key: self._by_row(base, key, nodes) for key in keys})
 
     def _by_row(self, base: Rule, key: str, nodes: NDArray[np.int32]) -> Floats | float:
         own: float = getattr(base, key)

@@ -24,7 +24,7 @@ class MountHung(LevelRule):
     metric = names.MOUNT_ERROR
 
     def bad(self, view: ClusterView, rows: Indices, values: Floats) -> Bools:
-        return values >= self.rule.threshold
+        return values > 0
 
     def tell(self, view: ClusterView, row: int, first_bad: float) -> Edge:
         device = self.frame.device_of(row)
@@ -69,7 +69,8 @@ class NfsStalled(FrameRule):
             place = self.frame.node_index.get(node)
             quiet = facts.in_remediation or (place is not None and bool(quiet_nodes[place]))
             key = (node, f"nfs:{server}", self.rule.id)
-            if quiet or key in self.findings.open or (view.now - heard).total_seconds() < self.rule.window:
+            window = self.pools.rule(self.rule, node).window
+            if quiet or key in self.findings.open or (view.now - heard).total_seconds() < window:
                 continue
             title, args, evidence = "NFS server %(server)s does not answer", {"server": server}, {"server": server}
             edge = self.edge(view, node, f"nfs:{server}", title, args, at.timestamp(), evidence)

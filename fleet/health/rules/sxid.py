@@ -11,8 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
-from fleet.health.rules.types import ActionClass, Severity
-from fleet.health.rules.xid import Meaning
+from fleet.health.rules.types import ActionClass, Meaning, Severity
 
 TABLE = Path(__file__).resolve().parents[1] / "tables" / "sxid.csv"
 

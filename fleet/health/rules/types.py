@@ -1,4 +1,4 @@
-"""The words rules speak: Rule, NodeFacts, ClusterView, Edge, Verdict.
+"""The words rules speak: Rule, Meaning, NodeFacts, ClusterView, Edge, Verdict.
 
 Decides the shape of a judgement, so that whoever stores or shows it needs to know no rule. Refuses prose that cannot
 be translated: an edge's `title` is a message id with %-style `args`.
@@ -49,8 +49,26 @@ class Rule:
     of: int = 1
     clear: float = 0.0
     latched: bool = False
+    tunes: tuple[str, ...] = ()  # which of the numbers above mean something to this rule
     enabled: bool = True
     shadow: bool = False  # signals are recorded and shown; no incident, no verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a code of the driver, a switch or DCGM says. `severity` None: worth counting, no finding."""
+
+    code: int
+    name: str
+    action: ActionClass
+    severity: Severity | None
+    source: str
+    link: str = ""  # of an NVLink fault: which link, and at which end it began as far as its words tell
+    end: str = ""
+
+    def told(self) -> dict[str, str]:
+        """What is known of the part, for the evidence."""
+        return {key: text for key, text in (("link", self.link), ("end", self.end)) if text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +92,10 @@ class NodeFacts:
     gpu_expected: int | None = None
     in_remediation: bool = False
     pool: str = ""
+    workload: str = ""  # the gang that works on the node, empty where none is known
     gpu_capacity: int | None = None
     gpu_allocatable: int | None = None
+    gpus_advertised: bool = True  # by a device plugin; claims (DRA) leave no count on the node
     gpus_divided: bool = False  # MIG, time-slicing or passthrough: what is advertised are no whole GPUs
 
     @property

@@ -13,17 +13,21 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from fleet.health.rules.findings import Finding, Findings
-from fleet.health.rules.types import ClusterView, DeviceVerdict, NodeFacts, Verdict, VerdictWord
+from fleet.health.rules.pools import Pools
+from fleet.health.rules.repeats import APPLICATION
+from fleet.health.rules.types import ClusterView, DeviceVerdict, NodeFacts, Rule, Verdict, VerdictWord
 
 STALE = "telemetry-stale"
+NOTES = frozenset(f"xid-{code}" for code in APPLICATION)
 Silence = tuple[str, datetime]  # the sentence and since when
 
 
 class Verdicts:
     """Remembers since when each node is what it is."""
 
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
+    def __init__(self, findings: Findings, rule: Rule) -> None:
+        """`rule` says how many intervals of silence are too many."""
+        self.findings, self.rule, self.pools = findings, rule, Pools()
         self._last: dict[str, Verdict] = {}
 
     def judge(self, view: ClusterView) -> dict[str, Verdict]:
@@ -37,7 +41,7 @@ class Verdicts:
             if plain and last is not None and last.verdict == "healthy":
                 verdicts[name] = last
                 continue
-            counted = [finding for finding in list(findings.values()) if not finding.edge.shadow] if findings else []
+            counted = [finding for finding in list(findings.values()) if _counts(finding)] if findings else []
             now = self._one(view, facts, counted, silent.get(name), name in blind)
             verdicts[name] = _keep_since(now, last)
         self._last = verdicts
@@ -63,9 +67,12 @@ class Verdicts:
         return Verdict("healthy", "", "", view.now)
 
     def _silent(self, view: ClusterView) -> dict[str, Silence]:
-        """Nodes with an exporter that has not answered for three intervals, and since when."""
+        """Nodes with an exporter that has not answered for too many intervals, and since when."""
         frame, silent = view.frame, dict[str, Silence]()
-        for index in np.flatnonzero(frame.stale_targets(view.monotonic)).tolist():
+        t, size = frame.t, frame.t.size
+        patience = self.pools.thresholds(self.rule, t.node[:size]) * t.interval[:size]
+        stale = t.alive[:size] & (view.monotonic - t.mono[:size] > patience)
+        for index in np.flatnonzero(stale).tolist():
             target = frame.targets[index]
             heard = float(frame.t.mono[index])
             if np.isinf(heard):
@@ -86,6 +93,12 @@ class Verdicts:
         t, size = frame.t, frame.t.size
         seeing = {frame.nodes[node] for node in t.node[:size][t.alive[:size] & t.gpu[:size]].tolist()}
         return {name for name, facts in view.nodes.items() if facts.gpu_expected and name not in seeing}
+
+
+def _counts(finding: Finding) -> bool:
+    """Rules in shadow only show what they see, and a single error of an application is only a note."""
+    edge = finding.edge
+    return not edge.shadow and not (edge.cause in NOTES and edge.action_class == "restart_app")
 
 
 def _weight(finding: Finding) -> tuple[int, float]:

@@ -22,6 +22,16 @@ def _rule(
 
 _MEMORY = (
     Watched(
+        _rule("ecc-dbe", "Uncorrectable memory error", (names.ECC_DBE,), "unhealthy", "reset_gpu",
+              "gcm fails a node on any new volatile double-bit error", "errors", 1, latched=True),
+        (Watch("grows", names.ECC_DBE, "GPU %(part)s counted %(value)s new uncorrectable memory errors"),),
+    ),
+    Watched(
+        _rule("row-remap-failure", "Memory row remapping failed", (names.ROW_REMAP_FAILURE,), "unhealthy",
+              "replace_part", "NVIDIA, gpud and AzNHC agree: the GPU is to be returned", "flag", 1, scrapes=2, of=3),
+        (Watch("at_least", names.ROW_REMAP_FAILURE, "GPU %(part)s cannot remap a bad memory row"),),
+    ),
+    Watched(
         _rule("row-remap-pending", "Memory row waits for its remapping", (names.ROW_REMAP_PENDING,), "degraded",
               "monitor", "AzNHC drains; a reset at the next drain completes the remapping", "flag", 1, scrapes=2, of=2),
         (Watch("at_least", names.ROW_REMAP_PENDING, "GPU %(part)s waits for a reset to remap a memory row"),),
@@ -60,6 +70,12 @@ _MEMORY = (
         _rule("retired-pages", "Too many retired pages", (names.RETIRED_SBE, names.RETIRED_DBE), "unhealthy",
               "replace_part", "DCGM ends at 63 pages in all (GPUs before Ampere)", "pages", 63),
         (Watch("at_least", names.RETIRED_SBE, "GPU %(part)s has retired %(value)s memory pages (limit %(limit)s)",
+               plus=names.RETIRED_DBE),),
+    ),
+    Watched(
+        _rule("retired-pages-many", "Many retired pages", (names.RETIRED_SBE, names.RETIRED_DBE), "degraded", "ticket",
+              "gcm warns above 10 pages (GPUs before Ampere)", "pages", 10),
+        (Watch("above", names.RETIRED_SBE, "GPU %(part)s has retired %(value)s memory pages (limit %(limit)s)",
                plus=names.RETIRED_DBE),),
     ),
     Watched(
@@ -120,16 +136,6 @@ _STATE = (
               "DCGM tells 0 for a pair that reaches each other; only a pair that once did is judged (our choice)",
               "status", scrapes=2, of=2),
         (Watch("above", names.P2P_STATUS, "GPU %(part)s no longer reaches its peer %(sub)s", seen_good=True),),
-    ),
-    Watched(
-        _rule("dcgm-health-fail", "DCGM health check fails", (names.HEALTH_STATUS,), "unhealthy", "contact_support",
-              "DCGM: 20 is a failure; NVSentinel sends most of its codes to support", "status", 20, scrapes=2, of=2),
-        (Watch("at_least", names.HEALTH_STATUS, "DCGM's health check %(sub)s of GPU %(part)s fails"),),
-    ),
-    Watched(
-        _rule("dcgm-health-warn", "DCGM health check warns", (names.HEALTH_STATUS,), "degraded", "monitor",
-              "DCGM: 10 is a warning", "status", 10, scrapes=2, of=2),
-        (Watch("is", names.HEALTH_STATUS, "DCGM's health check %(sub)s of GPU %(part)s warns", values=(10,)),),
     ),
 )  # fmt: skip
 _LINKS = (

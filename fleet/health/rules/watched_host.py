@@ -1,4 +1,4 @@
-"""Rules on ports, storage and hosts that are data alone.
+"""Rules on storage and hosts that are data alone.
 
 Decides the limits; each says where it was published, or that it is our choice. Refuses to drain for what a person can
 mend beside running work: a power supply, a fan or a worn disk is a ticket.
@@ -6,86 +6,10 @@ mend beside running work: a power supply, a fan or a worn disk is a ticket.
 
 from __future__ import annotations
 
-from fleet.health.rules.types import ActionClass, Rule, Severity
 from fleet.health.rules.watch import Watch, Watched
+from fleet.health.rules.watch import exporter_rule as _rule
 from fleet.telemetry import names
 
-
-def _rule(
-    id: str, title: str, metrics: tuple[str, ...], severity: Severity, action: ActionClass, origin: str, unit: str,
-    threshold: float = 0.0, **more: float | int | bool,
-) -> Rule:  # fmt: skip
-    source = "node_exporter" if metrics[0].startswith("node_") else "exporter"
-    return Rule(id, title, metrics, source, severity, action, origin, threshold, unit, **more)  # type: ignore[arg-type]
-
-
-def _port(id: str, title: str, metric: str, per_second: float, say: str, per: float = 1.0, unit: str = "/s") -> Watched:
-    window = 60.0 if per == 1.0 else 300.0
-    rule = _rule(id, title, (metric,), "degraded", "ticket", "NVSentinel", unit, per_second, window=window)
-    return Watched(rule, (Watch("rate", metric, say, per=per),))
-
-
-_PORTS = (
-    Watched(
-        _rule("ib-rate", "InfiniBand port below its rate", (names.IB_RATE, names.IB_STATE), "degraded", "ticket",
-              "gpud and others compare with the rate expected; here with the best this port ever showed, or the limit "
-              "if a site sets one", "B/s", window=60.0, scrapes=2, of=2),
-        (Watch("below", names.IB_RATE, "InfiniBand port %(part)s runs at %(value)s B/s instead of %(limit)s B/s",
-               own_best=True, active=names.IB_STATE, active_from=4.0),),
-    ),
-    Watched(
-        _rule("ib-symbol-hour", "InfiniBand symbol errors", (names.IB_SYMBOL,), "unhealthy", "inspect", "NVSentinel",
-              "errors/h", 120, window=3600.0, latched=True),
-        (Watch("rate", names.IB_SYMBOL, "InfiniBand port %(part)s counts %(value)s symbol errors/h", per=3600.0),),
-    ),
-    _port("ib-symbol", "InfiniBand symbol errors at a high rate", names.IB_SYMBOL, 10,
-          "InfiniBand port %(part)s counts %(value)s symbol errors a second (limit %(limit)s)"),
-    _port("ib-recovery", "InfiniBand link recoveries", names.IB_RECOVERY, 5,
-          "InfiniBand port %(part)s recovers its link %(value)s times a minute (limit %(limit)s)", 60.0, "/min"),
-    _port("ib-rcv-errors", "InfiniBand receive errors", names.IB_RCV_ERRORS, 10,
-          "InfiniBand port %(part)s receives %(value)s bad packets a second (limit %(limit)s)"),
-    _port("ib-discards", "InfiniBand packets discarded", names.IB_DISCARDS, 100,
-          "InfiniBand port %(part)s discards %(value)s packets a second (limit %(limit)s)"),
-    _port("ib-ack-timeout", "RDMA acknowledgement time-outs", names.IB_ACK_TIMEOUT, 1,
-          "Port %(part)s waits in vain for %(value)s acknowledgements a second (limit %(limit)s)"),
-    _port("roce-slow-restart", "RoCE slow restarts", names.ROCE_SLOW_RESTART, 10,
-          "RoCE port %(part)s restarts slowly %(value)s times a second (limit %(limit)s)"),
-    Watched(
-        _rule("ib-integrity", "InfiniBand link integrity errors", (names.IB_INTEGRITY,), "unhealthy", "inspect",
-              "NVSentinel: any is fatal", "errors", 1, latched=True),
-        (Watch("grows", names.IB_INTEGRITY, "InfiniBand port %(part)s counted %(value)s link integrity errors"),),
-    ),
-    Watched(
-        _rule("ib-overrun", "InfiniBand buffer overruns", (names.IB_OVERRUN,), "unhealthy", "inspect",
-              "NVSentinel: any is fatal", "errors", 1, latched=True),
-        (Watch("grows", names.IB_OVERRUN, "InfiniBand port %(part)s counted %(value)s buffer overruns"),),
-    ),
-    Watched(
-        _rule("ib-rnr", "RDMA receiver not ready", (names.IB_RNR,), "degraded", "monitor",
-              "NVSentinel: any is fatal; applications cause it too, so it is only shown at first (our choice)",
-              "retries", 1, latched=True, shadow=True),
-        (Watch("grows", names.IB_RNR, "Port %(part)s retried %(value)s times because its receiver was not ready"),),
-    ),
-    Watched(
-        _rule("nic-flap", "Network port flapping", (names.NIC_CARRIER,), "degraded", "ticket",
-              "NVSentinel: more than two changes of the carrier; within 10 min is our choice", "changes in 10 min", 3,
-              window=600.0),
-        (Watch("rate", names.NIC_CARRIER, "Network port %(part)s changed its carrier %(value)s times in 10 min",
-               per=600.0),),
-    ),
-    Watched(
-        _rule("nic-speed", "Network port below its speed", (names.NIC_SPEED,), "degraded", "ticket",
-              "our choice: below the best this port ever showed", "B/s", window=60.0, scrapes=2, of=2),
-        (Watch("below", names.NIC_SPEED, "Network port %(part)s runs at %(value)s B/s instead of %(limit)s B/s",
-               own_best=True),),
-    ),
-    Watched(
-        _rule("nic-errors", "Network port errors", (names.NIC_RCV_ERRORS, names.NIC_SEND_ERRORS), "degraded", "ticket",
-              "as for InfiniBand (our choice)", "/s", 10, window=60.0),
-        tuple(Watch("rate", metric, "Network port %(part)s counts %(value)s errors a second (limit %(limit)s)")
-              for metric in (names.NIC_RCV_ERRORS, names.NIC_SEND_ERRORS)),
-    ),
-)  # fmt: skip
 _STORAGE = (
     Watched(
         _rule("fs-readonly", "File system turned read-only", (names.FS_READONLY,), "unhealthy", "inspect",
@@ -114,6 +38,11 @@ _STORAGE = (
               "the NVMe standard: any bit", "bits", scrapes=2, of=2),
         tuple(Watch("not", metric, "Disk %(part)s gives a critical warning (%(value)s)")
               for metric in (names.SMART_WARNING, names.NVME_WARNING)),
+    ),
+    Watched(
+        _rule("disk-smart", "Disk says that it fails", (names.SMART_STATUS,), "degraded", "ticket",
+              "the disk's own SMART status", "flag", 1, scrapes=2, of=2),
+        (Watch("below", names.SMART_STATUS, "Disk %(part)s says that it fails"),),
     ),
     Watched(
         _rule("nvme-spare", "NVMe spare used up",
@@ -149,6 +78,11 @@ _STORAGE = (
         _rule("gpfs-mount", "GPFS file system not mounted", (names.GPFS_MOUNT,), "unhealthy", "inspect",
               "the exporter compares fstab with the mounts", "flag", 1, window=60.0, scrapes=2, of=2),
         (Watch("below", names.GPFS_MOUNT, "GPFS file system %(part)s is not mounted"),),
+    ),
+    Watched(
+        _rule("weka-drives", "WEKA drives lost", (names.WEKA_DRIVES, names.WEKA_ALL_DRIVES), "degraded", "ticket",
+              "WEKA's own counts of its drives", "own unit", window=60.0, scrapes=2, of=2),
+        (Watch("below", names.WEKA_DRIVES, "WEKA has %(value)s of %(limit)s drives", against=names.WEKA_ALL_DRIVES),),
     ),
     Watched(
         _rule("weka-alert", "WEKA alert", (names.WEKA_ALERTS,), "degraded", "monitor", "WEKA's own alerts", "alerts", 1,
@@ -206,4 +140,4 @@ _HOST = (
         (Watch("silent", names.SHARP_JOBS, "The SHARP aggregation manager has told nothing new for %(limit)s s"),),
     ),
 )  # fmt: skip
-WATCHED: tuple[Watched, ...] = (*_PORTS, *_STORAGE, *_HOST)
+WATCHED: tuple[Watched, ...] = (*_STORAGE, *_HOST)

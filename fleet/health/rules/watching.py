@@ -64,6 +64,10 @@ class RowRule(FrameRule):
         device = self.frame.device_of(int(self.frame.rows(self.watch.metric)[place]))
         return device.node, device.key
 
+    def cause_at(self, place: int) -> str:
+        """What the finding of an element is called."""
+        return self.cause
+
     def already(self) -> set[Name]:
         names: set[Name] = set()
         for node, key, _ in self.findings.of_cause(self.cause):
@@ -125,11 +129,15 @@ class RowRule(FrameRule):
 
     def clear_if_last(self, view: ClusterView, place: int, still: Bools, why: str) -> list[Edge]:
         """Clear the part's finding unless another of its sub-series is still bad."""
-        node, device = self.key(place)
-        others = [p for p in self.frame.places(node, self.watch.metric) if p < len(still) and still[p]]
-        if any(self.key(p)[1] == device for p in others):
+        finding = (*self.key(place), self.cause_at(place))
+        others = [p for p in self.frame.places(finding[0], self.watch.metric) if p < len(still) and still[p]]
+        if any((*self.key(p), self.cause_at(p)) == finding for p in others):
             return []
-        return self.findings.clear((node, device, self.cause), view.now, why)
+        return self.findings.clear(finding, view.now, why)
+
+    def taken_back(self, rows: Indices, mono: Floats) -> Floats:
+        """For each row when its exporter last spoke of it: by the row, or by leaving it out where that means good."""
+        return self.frame.t.mono[self.frame.r.target[rows]] if self.watch.gone_is_good else mono
 
 
 class GaugeRule(RowRule):
@@ -137,7 +145,7 @@ class GaugeRule(RowRule):
 
     def __init__(self, rule: Rule, watch: Watch, frame: Frame, findings: Findings) -> None:
         super().__init__(rule, watch, frame, findings)
-        self.level = Level(rule, self.name, self.already)
+        self.level = Level(self.name, self.already)
         self.best: Floats = np.empty(0)  # nan: never seen well
         self._waiting: dict[Name, float] = {}
 
@@ -150,24 +158,22 @@ class GaugeRule(RowRule):
         values, mono, wall = r.value[rows], r.mono[rows], r.source[rows]
         judged = self.mine(rows)
         if watch.how == "silent":
-            patience = STALE_INTERVALS * f.t.interval[r.target[rows]]  # it is asked no oftener than that
-            allowed = np.maximum(self.pools.thresholds(self.rule, r.node[rows]), patience)
-            bad, mono = view.monotonic - mono > allowed, mono.copy()
+            between = STALE_INTERVALS * f.t.interval[r.target[rows]]  # it is asked no oftener than that
+            limit = self.limits(rows)
+            bad, mono = view.monotonic - mono > np.maximum(limit, between), mono.copy()
             judged = judged & np.isfinite(mono) & self._heard(view)[r.target[rows]]
             mono[:], wall = view.monotonic, np.where(bad, wall, view.now.timestamp())
-            limit: Floats = np.full(len(rows), self.rule.threshold)
         else:
             bad, limit, known = self._bad(rows, values)
             judged = judged & known
-        if watch.gone_is_good:
-            left_out = f.t.mono[r.target[rows]] > mono
-            bad = bad & ~left_out
-            mono = np.where(left_out, f.t.mono[r.target[rows]], mono)
+        spoke = self.taken_back(rows, mono)
+        if spoke is not mono:
+            bad, mono = bad & ~(spoke > mono), np.maximum(spoke, mono)
         stamp = np.where(judged, mono, NEVER)
         quiet = quiet_nodes[r.node[rows]]
-        windows = self.pools.windows(self.rule, r.node[rows])
+        patience = self.pools.patience(self.rule, r.node[rows])
         now = (view.monotonic, view.now.timestamp())
-        opens, clears = self.level.step(stamp, mono, wall, bad, quiet, now, windows)
+        opens, clears = self.level.step(stamp, mono, wall, bad, quiet, now, patience)
         self.remember_rows(rows[self.level.changed])
         edges: list[Edge] = []
         for place in opens.tolist():
@@ -191,7 +197,7 @@ class GaugeRule(RowRule):
         """Which are bad, against which limit, and which may be judged at all."""
         watch = self.watch
         known = np.ones(len(rows), dtype=bool)
-        limit = np.broadcast_to(np.asarray(self.pools.thresholds(self.rule, self.frame.r.node[rows])), values.shape)
+        limit = self.limits(rows)
         values = values * watch.scale if watch.scale != 1.0 else values
         if watch.plus:
             values = values + np.nan_to_num(self.beside(watch.plus, rows))

@@ -8,13 +8,12 @@ it is degraded and asks for support.
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import cast
 
 from fleet.health.rules import nvlink
-from fleet.health.rules.types import ActionClass, Severity
+from fleet.health.rules.types import ActionClass, Meaning, Severity
 
 TABLE = Path(__file__).resolve().parents[1] / "tables" / "xid.csv"
 AFTER_EFFECTS = frozenset({43, 45})
@@ -31,17 +30,6 @@ _REQUESTS: tuple[tuple[str, ActionClass], ...] = (
     ("drain p2p", "monitor"),
     ("none", "ignore"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """`severity` None: worth counting, no finding."""
-
-    code: int
-    name: str
-    action: ActionClass
-    severity: Severity | None
-    source: str
 
 
 @cache
@@ -65,9 +53,12 @@ def meaning(code: int, detail: str = "", fatal: bool | None = None) -> Meaning:
     elif action == "decode":
         told = nvlink.decode(code, detail)
         if told is not None:
-            name, action, severity = f"{name}, {told.unit}", told.action, told.severity
-        else:
-            action, severity = ("monitor", "degraded") if fatal is False else ("reset_gpu", "unhealthy")
+            if told.severity == "none":
+                return Meaning(code, name, "ignore", None, source)
+            words = f"{name}, {told.said}"
+            action, severity = cast(ActionClass, told.action), cast(Severity, told.severity)
+            return Meaning(code, words, action, severity, source, told.link, told.end)
+        action, severity = ("monitor", "degraded") if fatal is False else ("reset_gpu", "unhealthy")
     if action == "ignore" or severity == "none":
         return Meaning(code, name, "ignore", None, source)
     return Meaning(code, name, cast(ActionClass, action), cast(Severity, severity), source)

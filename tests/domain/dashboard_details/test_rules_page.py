@@ -22,7 +22,8 @@ def test_every_rule_is_on_the_page_with_its_limit_and_source(viewer: Client, clu
     text = viewer.get("/rules/").content.decode()
     for rule in DEFAULTS.values():
         assert f'id="{rule.id}"' in text
-    assert "31 replays/min" in text and "5 min" in text
+    assert "31 replays a minute" in text and "5 min" in text
+    assert "90 °C" in text and "1 missing GPU<" in text and "at once" in text
     assert 'href="/rules/" aria-current="page"' in text
 
 
@@ -55,11 +56,13 @@ def test_the_page_shows_what_a_site_changed(viewer: Client, cluster: Cluster, tm
     path = tmp_path / "rules.yaml"
     path.write_text(
         "version: 1\nrules:\n  thermal: {threshold: 77}\n  fan: {enabled: false}\n"
-        "pools:\n  h100: {psu: {shadow: true}}\n"
+        "codes:\n  xid:\n    63: {severity: unhealthy, action_class: reset_gpu}\n"
+        "pools:\n  h100: {psu: {shadow: true}, codes: {sxid: {11004: {severity: none}}}}\n"
     )
     settings.RULES_FILE = str(path)
     text = viewer.get("/rules/").content.decode()
-    assert "77 C" in text and "pool h100" in text and "1 are off" in text
+    assert "xid 63" in text and "sxid 11004" in text and text.count(">site<") == 1
+    assert "77 °C" in text and "pool h100" in text and "1 are off" in text
     path.write_text("version: 1\nrules:\n  thermal: {heat: 77}\n")
     text = viewer.get("/rules/").content.decode()
     assert "rules.yaml:3:" in text and "the built-in rules are shown" in text

@@ -152,3 +152,57 @@ def test_verdicts_are_stored_in_bulk_and_told(node: Node) -> None:
     services.store_verdicts(node.cluster_id, [row], [node.pk], node.cluster.epoch, T0)
     assert NodeVerdict.objects.get().reason == "GPU 3 fell off the bus."
     assert Outbox.objects.filter(topic="node", node=node.name).count() == 1
+
+
+def nvlink(gpu: int, after: float, **fields: Any) -> Edge:
+    values = {"code": "74", "cause": "xid-74", "action_class": "reset_gpu", "device": f"GPU-{gpu}", **fields}
+    return an_edge(after=after, **values)
+
+
+def test_one_gpu_with_an_nvlink_error_is_its_own_fault(node: Node) -> None:
+    apply(node, nvlink(3, 1))
+    incident = Incident.objects.get()
+    assert (incident.device, incident.scope, incident.action_class) == ("GPU-3", "device", "reset_gpu")
+
+
+@pytest.mark.parametrize("batches", [1, 4])
+def test_nvlink_errors_of_several_gpus_are_one_fault_of_what_connects_them(node: Node, batches: int) -> None:
+    edges = [nvlink(gpu, 1 + gpu) for gpu in range(4)]
+    for number in range(batches):
+        apply(node, *edges[number::batches], after=10 + number)
+    incident = Incident.objects.get()
+    assert (incident.device, incident.scope, incident.cause) == ("", "node", "xid-74")
+    assert (incident.severity, incident.action_class) == ("unhealthy", "reboot_node")
+    assert "suspect its NVSwitch or baseboard" in incident.title
+    assert set(Signal.objects.values_list("incident_id", flat=True)) == {incident.pk}
+
+
+def test_an_nvswitch_that_complains_beside_its_gpus_is_the_same_fault(node: Node) -> None:
+    apply(node, nvlink(3, 1), nvlink(0, 2, rule_id="sxid-log", code="20034", cause="sxid-20034", device="switch:0"))
+    assert Incident.objects.get().device == ""
+
+
+def test_later_nvlink_errors_join_the_fault_that_is_known_to_be_wide(node: Node) -> None:
+    apply(node, nvlink(0, 1), nvlink(1, 2), after=5)
+    apply(node, nvlink(5, 4000), nvlink(6, 4001), after=4002)
+    assert Incident.objects.count() == 1
+
+
+def test_a_gpu_that_failed_by_itself_explains_the_nvlink_errors_of_its_peers(node: Node) -> None:
+    apply(node, an_edge())
+    apply(node, *(nvlink(gpu, 20 + gpu) for gpu in (0, 1, 2)), after=30)
+    incident = Incident.objects.get()
+    assert (incident.cause, incident.device, incident.action_class) == ("xid-79", "GPU-3", "reboot_node")
+
+
+def test_nvlink_errors_far_apart_are_two_faults(node: Node) -> None:
+    apply(node, nvlink(0, 1))
+    apply(node, nvlink(1, 4000), after=4000)
+    assert sorted(Incident.objects.values_list("device", flat=True)) == ["GPU-0", "GPU-1"]
+
+
+def test_what_the_driver_asks_of_one_gpu_does_not_narrow_a_wide_fault(node: Node) -> None:
+    apply(node, nvlink(0, 1), nvlink(1, 2), after=5)
+    asked = nvlink(1, 6, kind="refreshed", evidence={"recovery_line": "GPU Reset Required"})
+    apply(node, asked, after=7)
+    assert Incident.objects.get().action_class == "reboot_node"

@@ -59,13 +59,17 @@ def test_check_says_every_mistake_and_what_a_good_file_changes(tmp_path: Path) -
 
 def test_list_and_show_tell_what_holds_here(tmp_path: Path, settings: Any) -> None:
     path = tmp_path / "rules.yaml"
-    path.write_text("version: 1\nrules:\n  thermal: {threshold: 80}\n  psu: {shadow: true}\n  fan: {enabled: false}\n")
+    path.write_text(
+        "version: 1\nrules:\n  thermal: {threshold: 80}\n  psu: {shadow: true}\n  fan: {enabled: false}\n"
+        "codes:\n  xid: {63: {severity: none}}\npools:\n  p:\n    codes: {xid: {31: {severity: none}}}\n"
+    )
     settings.RULES_FILE = str(path)
     listed = {line.split()[1] if line[0] == "*" else line.split()[0]: line for line in run("list").splitlines()}
-    assert listed["thermal"].startswith("* thermal") and "80 C" in listed["thermal"]
+    assert listed["thermal"].startswith("* thermal") and "80 °C" in listed["thermal"]
     assert " shadow " in listed["psu"] and " off " in listed["fan"] and listed["xid-log"].startswith("  xid-log")
     shown = run("show")
     assert parse(shown, "shown").rules["thermal"].threshold == 80
+    assert parse(shown, "shown") == parse(path.read_text(), "given")
     assert yaml.safe_load(run("show", "thermal"))["thermal"]["unit"] == "C"
     with pytest.raises(CommandError, match="There is no rule"):
         run("show", "nothing")

@@ -108,3 +108,31 @@ def test_the_first_word_after_a_remediation_is_written_at_once(session: Session,
     answered(frame, clock)
     assert tell(book, session, healthy) == 1
     assert NodeVerdict.objects.get(node__name=NODE).telemetry_at == clock.now()
+
+
+@pytest.mark.parametrize(
+    ("labels", "capacity", "divided", "advertised"),
+    [
+        ({}, 8, False, True),
+        ({"nvidia.com/mig.config": "all-disabled", "nvidia.com/gpu.sharing-strategy": "none"}, 8, False, True),
+        ({"nvidia.com/mig.config": "all-1g.10gb"}, 56, True, True),
+        ({"nvidia.com/gpu.sharing-strategy": "time-slicing"}, 32, True, True),
+        ({"nvidia.com/gpu.sharing-strategy": "mps"}, 32, True, True),
+        ({"nvidia.com/gpu.workload.config": "vm-passthrough"}, 0, True, True),
+        ({"nvidia.com/gpu.deploy.device-plugin": "true"}, 8, False, True),
+        ({"nvidia.com/gpu.deploy.device-plugin": "false"}, 0, False, False),
+        ({"nvidia.com/gpu.deploy.device-plugin": "paused-for-mig-change"}, 0, False, False),
+    ],
+)
+def test_what_kubernetes_counts_is_judged_only_where_it_counts_whole_gpus(
+    session: Session, labels: dict[str, str], capacity: int, divided: bool, advertised: bool
+) -> None:
+    Node.objects.filter(name="gpu-r01-01").update(labels=labels, gpu_capacity=capacity, gpu_allocatable=capacity)
+    facts = FactsReader(Frame()).read(session.cluster_id, T0, T0)["gpu-r01-01"]
+    assert (facts.gpus_divided, facts.gpus_advertised) == (divided, advertised)
+
+
+def test_the_gang_of_a_node_is_the_workload_that_its_rules_know(session: Session) -> None:
+    Node.objects.filter(name="gpu-r01-01").update(gang="train/llm-7")
+    facts = FactsReader(Frame()).read(session.cluster_id, T0, T0)
+    assert (facts["gpu-r01-01"].workload, facts["gpu-r01-02"].workload) == ("train/llm-7", "")

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.health import correlation
 from fleet.health import correlation_shared as shared
 from fleet.health.correlation_shared import Group, Limits, Shape, Sign
 from tests.builders import T0
@@ -128,7 +129,7 @@ def test_whatever_comes_in_whatever_order(signs: list[Sign], random: Any) -> Non
         assert len(group.nodes) >= max(2, shared.needed(place, SHAPE, LIMITS))
         assert all(place in shared.places_of(sign) and sign.at >= begin for sign in group.signs)
     for sign in taken:
-        assert shared.is_sympathetic(sign.cause) or not shared.is_own(sign.source, sign.device)
+        assert correlation.is_sympathetic(sign.cause) or not shared.is_own(sign.source, sign.device)
     random.shuffle(signs)
     again = groups(*signs)
     assert {(g.scope, g.place, frozenset(g.signs)) for g in again} == {

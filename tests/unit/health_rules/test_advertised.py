@@ -37,7 +37,14 @@ def test_a_short_count_is_told_after_its_window_and_cleared_when_whole(
 
 
 @pytest.mark.parametrize(
-    "facts", [{"gpus_divided": True}, {"ready": False}, {"in_remediation": True}, {"gpu_expected": None}]
+    "facts",
+    [
+        {"gpus_divided": True},
+        {"gpus_advertised": False},
+        {"ready": False},
+        {"in_remediation": True},
+        {"gpu_expected": None},
+    ],
 )
 def test_what_cannot_be_known_is_not_judged(facts: dict[str, Any]) -> None:
     world = World()

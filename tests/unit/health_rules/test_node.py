@@ -222,7 +222,7 @@ def test_proof_of_a_fault_outranks_silence(world: World) -> None:
 
 
 def test_silence_outranks_a_slight_fault(world: World) -> None:
-    world.xid(31)
+    world.xid(94)
     assert world.verdict().verdict == "degraded"
     world.pass_time(300)
     assert world.verdict().verdict == "unknown"

@@ -76,7 +76,7 @@ LEVEL_CASES = [
     for rule_id, number in CASES
     if BY_ID[rule_id].watches[number].how in LEVELS and BY_ID[rule_id].watches[number].how != "silent"
 ]
-COUNTER_CASES = [(r, n) for r, n in CASES if BY_ID[r].watches[n].how in ("rate", "grows")]
+COUNTER_CASES = [(r, n) for r, n in CASES if BY_ID[r].watches[n].how in ("rate", "grows", "count")]
 
 
 def cause(rule_id: str, number: int) -> str:
@@ -123,7 +123,7 @@ def test_a_blink_shorter_than_the_window_opens_nothing(rule_id: str, number: int
 def rate_series(rule_id: str, number: int) -> tuple[str, float, dict[str, float]]:
     """The series, and the growth in one window that is too much."""
     rule, watch = DEFAULTS[rule_id], BY_ID[rule_id].watches[number]
-    if watch.how == "grows":
+    if watch.how in ("grows", "count"):
         return key(watch.metric, watch), max(rule.threshold, 1.0), {}
     return key(watch.metric, watch), rule.threshold * rule.window / watch.per, {}
 
@@ -154,7 +154,8 @@ def test_a_counter_that_starts_again_is_a_new_baseline(rule_id: str, number: int
 
 
 @pytest.mark.parametrize(
-    ("rule_id", "number"), [(r, n) for r, n in COUNTER_CASES if BY_ID[r].watches[n].how == "rate" and r != "nfs-slow"]
+    ("rule_id", "number"),
+    [(r, n) for r, n in COUNTER_CASES if BY_ID[r].watches[n].how in ("rate", "count") and r != "nfs-slow"],
 )
 def test_a_rate_is_judged_over_the_whole_window(rule_id: str, number: int) -> None:
     """Most of what a window allows, at once, is quiet; as much again two windows later is quiet too."""
@@ -170,7 +171,8 @@ def test_a_rate_is_judged_over_the_whole_window(rule_id: str, number: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("rule_id", "number"), [(r, n) for r, n in COUNTER_CASES if BY_ID[r].watches[n].how == "rate" and r != "nfs-slow"]
+    ("rule_id", "number"),
+    [(r, n) for r, n in COUNTER_CASES if BY_ID[r].watches[n].how in ("rate", "count") and r != "nfs-slow"],
 )
 def test_a_rate_clears_when_steady_unless_it_latches(rule_id: str, number: int) -> None:
     bench, rule = Bench(), DEFAULTS[rule_id]

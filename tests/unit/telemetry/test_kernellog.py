@@ -105,7 +105,7 @@ def test_deep_nesting_is_rejected_not_followed() -> None:
         (LINE, KernelSignal("xid", "0000:1b:00", "79", "GPU has fallen off the bus.")),
         (
             "NVRM: Xid (PCI:00000000:1B:00.0): 31, pid=4242, name=python, Ch 00000012, intr 1. MMU Fault",
-            KernelSignal("xid", "0000:1b:00", "31", "intr 1. MMU Fault"),
+            KernelSignal("xid", "0000:1b:00", "31", "intr 1. MMU Fault", None, "4242"),
         ),
         ("[  12.5] NVRM: Xid (PCI:0000:c1:00): 63", KernelSignal("xid", "0000:c1:00", "63")),
         (
@@ -174,7 +174,6 @@ def test_deep_nesting_is_rejected_not_followed() -> None:
         ("blk_update_request: I/O error, dev nvme0n1, sector 123 op 0x0:(READ)", KernelSignal("io_error", "nvme0n1")),
         ("critical medium error, dev sdc, sector 7 op 0x0:(READ)", KernelSignal("io_error", "sdc")),
         ("Out of memory: Killed process 812 (python3) total-vm:1kB", KernelSignal("oom", "", "", "python3")),
-        ("Memory cgroup out of memory: Killed process 9 (train)", KernelSignal("oom_pod", "", "", "train")),
         (
             "mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400",
             KernelSignal("mce", "", "", "CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400", True),
@@ -195,7 +194,17 @@ def test_a_line_says(text: str, signal: KernelSignal) -> None:
     assert match(text) == signal
 
 
-@pytest.mark.parametrize("text", ["", "usb 1-1: new device", "NVRM: loading NVIDIA UNIX", "NVRM: Xid (PCI:", "Xid 79"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "usb 1-1: new device",
+        "Memory cgroup out of memory: Killed process 9 (train)",
+        "NVRM: loading NVIDIA UNIX",
+        "NVRM: Xid (PCI:",
+        "Xid 79",
+    ],
+)
 def test_most_lines_say_nothing(text: str) -> None:
     assert match(text) is None
 

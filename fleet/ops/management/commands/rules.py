@@ -6,6 +6,7 @@ its own, so that a pipeline can stop a bad change.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ import yaml
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from fleet.health.rules import manual
+from fleet.health.rules import manual, wording
 from fleet.health.rules.catalogue import DEFAULTS
 from fleet.health.rules.siterules import BadRules, parse
-from fleet.health.rules.tuning import FIELDS, Tuning
-from fleet.health.rules.types import Rule
+from fleet.health.rules.tuning import Tuning, settings_of
+from fleet.health.rules.types import Meaning, Rule
 
 
 class Command(BaseCommand):
@@ -52,8 +53,7 @@ class Command(BaseCommand):
         for rule in tuning.rules.values():
             mark = "off" if not rule.enabled else "shadow" if rule.shadow else "on"
             changed = "*" if rule != DEFAULTS[rule.id] else " "
-            limit = f"{rule.threshold:g} {rule.unit}"
-            told = f"{rule.severity:<10} {rule.action_class:<16} {limit:<24} {rule.title}"
+            told = f"{rule.severity:<10} {rule.action_class:<16} {wording.limit(rule):<24} {rule.title}"
             self.stdout.write(f"{changed} {rule.id:<24} {mark:<7} {told}")
 
     def _show(self, options: dict[str, Any]) -> None:
@@ -63,12 +63,20 @@ class Command(BaseCommand):
             if wanted not in tuning.rules:
                 raise CommandError(f"There is no rule {wanted!r}: manage.py rules list.")
             shown: dict[str, Any] = {
-                wanted: {**asdict(tuning.rules[wanted]), "reads": list(tuning.rules[wanted].reads)}
+                wanted: {
+                    **asdict(tuning.rules[wanted]),
+                    "reads": list(tuning.rules[wanted].reads),
+                    "tunes": list(settings_of(tuning.rules[wanted])),
+                }
             }
         else:
             rules = {rule.id: _settings(rule) for rule in tuning.rules.values()}
-            pools = {pool: {r.id: _settings(r) for r in own.values()} for pool, own in tuning.pools.items()}
-            shown = {"version": 1, "rules": rules, **({"pools": pools} if pools else {})}
+            pools = {
+                pool: {rule.id: _settings(rule) for rule in tuning.pools.get(pool, {}).values()}
+                | _codes(tuning.codes.pools.get(pool, {}))
+                for pool in (*tuning.pools, *(name for name in tuning.codes.pools if name not in tuning.pools))
+            }
+            shown = {"version": 1, "rules": rules, **_codes(tuning.codes.site), **({"pools": pools} if pools else {})}
         self.stdout.write(yaml.safe_dump(shown, sort_keys=False, width=110, default_flow_style=None))
 
     def _read(self, file: str) -> Tuning:
@@ -81,4 +89,13 @@ class Command(BaseCommand):
 
 
 def _settings(rule: Rule) -> dict[str, Any]:
-    return {key: getattr(rule, key) for key in FIELDS}
+    return {key: getattr(rule, key) for key in settings_of(rule)}
+
+
+def _codes(said: Mapping[tuple[str, str], Meaning]) -> dict[str, Any]:
+    families: dict[str, dict[int | str, dict[str, str]]] = {}
+    for (family, code), what in said.items():
+        words: dict[str, str] = {"severity": what.severity or "none"}
+        words |= {"action_class": what.action} if what.severity else {}
+        families.setdefault(family, {})[int(code) if code.isdigit() else code] = words
+    return {"codes": families} if families else {}
