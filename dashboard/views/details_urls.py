@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from dashboard.views import audit, incident, node, rules, ticket, workflow
+from dashboard.views import audit, incident, node, rules, suspicion, ticket, workflow
 
 urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/", node.node, name="node"),
@@ -17,6 +17,7 @@ urlpatterns: list[URLPattern] = [
     path("workflows/<int:pk>/approve/", workflow.approve, name="workflow_approve"),
     path("incidents/", incident.index, name="incidents"),
     path("incidents/<int:pk>/", incident.detail, name="incident"),
+    path("incidents/<int:pk>/charts/<int:place>.json", suspicion.chart, name="incident_chart"),
     path("incidents/<int:pk>/<slug:act>/", incident.handle, name="incident_handle"),
     path("rules/", rules.index, name="rules"),
     path("tickets/", ticket.index, name="tickets"),

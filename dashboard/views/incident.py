@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
 from dashboard import clock
+from dashboard.views import suspicion
 from dashboard.views.paging import filter_of, list_context, node_address
 from dashboard.views.said_lists import incident_said, incidents_said
 from fleet.access.decorators import needs
@@ -60,6 +61,7 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
             for signal in found.signals
         ],
         "evidence": incident_page.evidence_text(found.incident.evidence),
+        **suspicion.context(found.incident),
     }
     return render(request, "incident/_live.html" if "part" in request.GET else "incident/page.html", context)
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from dashboard import clock, grafana, spans
 from dashboard.charts import bars, figures, sparks
+from dashboard.views import suspicion
 from dashboard.views.paging import node_address
 from dashboard.views.said import node_said
 from fleet import wiring
@@ -27,6 +28,7 @@ from fleet.lifecycle.playbooks import CLAIMS
 from fleet.policy import selectors as policy
 from fleet.policy.rules import decide
 from fleet.readmodels import company, measures, node_page, timeline, words
+from fleet.readmodels.suspicion import gang_advice
 from fleet.readmodels.why import answer
 
 RANGE_WORDS = {"45m": _("45 min"), "2h": _("2 h"), "24h": _("24 h"), "7d": _("7 d"), "30d": _("30 d")}
@@ -75,6 +77,8 @@ def _context(request: HttpRequest, row: Node) -> dict[str, Any]:
     page = _read(row, now, RANGES[span])
     drawn = figures.cards(page)
     return {
+        **suspicion.context(page.incident),
+        "advice": gang_advice(row),
         "self": node_address(row, row.cluster),
         "by": words.actor(page.lifecycle.by) if page.lifecycle.by else "",
         "step_number": page.workflow.step + 1 if page.workflow else 0,

@@ -113,6 +113,8 @@ def _incident_next(page: IncidentPage) -> SafeString:
     if running is None and incident.plan_after is not None:
         text = _("<b>Next:</b> it is planned at {time}, unless other nodes turn out to share it.")
         return format_html(text, time=tags.at(incident.plan_after, "hms"))
+    if running is None and incident.action_class == "confirm":
+        return fixed(_("<b>Next:</b> an active test confirms it or not; nothing is done to the node before."))
     if running is None:
         return fixed(_("<b>Next:</b> no workflow is open for it; a person looks at it."))
     link = format_html('<a href="{}">{}</a>', reverse("workflow", args=[running.pk]), running.label)

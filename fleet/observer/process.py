@@ -30,7 +30,7 @@ from fleet.observer.discovery import Discovery
 from fleet.observer.doors import open_doors
 from fleet.observer.fabric import Fabric
 from fleet.observer.front import PLAIN, Front, Tls, listen
-from fleet.observer.grey import SAMPLE_EVERY, Grey
+from fleet.observer.grey import Grey
 from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
 from fleet.observer.lane import Lane
@@ -102,7 +102,8 @@ class Observer:
             text = f"The push port {push_port} is taken; pushes are received on {self.front.port}."
             self.conditions.state("push_port", text, session.clock.now())
         self.keeper = Keeper(session, self.frame, self.intake, self.refusals, self.judge.remember)
-        self.grey = Grey(session, self.frame, self.judge, self.conditions)
+        seconds = settings.GREY_SAMPLE_SECONDS
+        self.grey = Grey(session, self.frame, self.judge, self.conditions, self.world.roles, seconds)
         self.rights = Loop(session, "rights", self._check_rights, RIGHTS_EVERY)
         publisher = Publisher(session.cluster_id, session.name)
         turn = self._guarded(lambda: publisher.turn(len(session.node_ids)))
@@ -158,7 +159,7 @@ class Observer:
         self.threads += [self.lane.start(), self.front.start()]
         self._add(self.cycle_loop)
         self._add(Loop(session, "keeper", self._guarded(self.keeper.turn), 1.0))
-        self._add(Loop(session, "grey", self._guarded(self.grey.turn), SAMPLE_EVERY))
+        self._add(Loop(session, "grey", self._guarded(self.grey.turn), settings.GREY_SAMPLE_SECONDS))
         self._add(self.rights)
         self._add(Loop(session, "targets", self.listed.look, LOOK_EVERY))
         self._add(self.pages)

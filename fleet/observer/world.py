@@ -34,6 +34,7 @@ class _Pod:
     works: bool
     gang: str
     exporter: Exporter | None
+    role: str = ""
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class World:
                     self._put(pod)
 
     def _put(self, pod: PodSeen) -> None:
-        new = _Pod(pod.uid, pod.node, pod.kind in ("workload", "bare"), pod.gang, exporter_of(pod))
+        new = _Pod(pod.uid, pod.node, pod.kind in ("workload", "bare"), pod.gang, exporter_of(pod), pod.role)
         old = self._pods.get(pod.key)
         if old == new:
             return
@@ -154,7 +155,25 @@ class World:
     def _load(self, node: str) -> tuple[int, str]:
         pods = [self._pods[key] for key in self._on.get(node, ())]
         gangs = Counter(pod.gang for pod in pods if pod.works and pod.gang)
-        return sum(pod.works for pod in pods), max(gangs, key=lambda gang: (gangs[gang], gang), default="")
+        return sum(pod.works for pod in pods), most(gangs)
+
+    def roles(self) -> dict[str, str]:
+        """The role that most pods of the node's gang play there; nodes without one are left out."""
+        with self._lock:
+            pods = list(self._pods.values())
+        gangs: dict[str, Counter[str]] = {}
+        parts: dict[tuple[str, str], Counter[str]] = {}
+        for pod in pods:
+            if pod.works and pod.gang:
+                gangs.setdefault(pod.node, Counter())[pod.gang] += 1
+                if pod.role:
+                    parts.setdefault((pod.node, pod.gang), Counter())[pod.role] += 1
+        found = {}
+        for node, counted in gangs.items():
+            played = parts.get((node, most(counted)))
+            if played:
+                found[node] = most(played)
+        return found
 
     def exporters(self) -> dict[tuple[str, str], Exporter]:
         """(node, job) -> where to scrape it."""
@@ -165,6 +184,11 @@ class World:
     def counts(self) -> tuple[int, int]:
         with self._lock:
             return len(self.nodes), len(self._pods)
+
+
+def most(counted: Counter[str]) -> str:
+    """The most frequent word; of two equal ones always the same."""
+    return max(counted, key=lambda word: (counted[word], word), default="")
 
 
 def exporter_of(pod: PodSeen) -> Exporter | None:

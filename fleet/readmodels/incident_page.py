@@ -16,6 +16,7 @@ from fleet.lifecycle.models import Workflow
 from fleet.readmodels.timeline import TITLE
 from fleet.tickets.models import Ticket
 
+COURSES = "traces"  # drawn, not printed
 Visible = frozenset[str] | None
 
 
@@ -54,7 +55,7 @@ def read_ticket(pk: int, visible: Visible) -> Ticket | None:
 def evidence_text(evidence: dict[str, Any]) -> str:
     """Evidence as text to paste: raw lines as they came, everything else as sorted `key: value`."""
     lines: list[str] = []
-    for key in sorted(evidence.keys() - {TITLE}):
+    for key in sorted(evidence.keys() - {TITLE, COURSES}):
         value = evidence[key]
         if isinstance(value, list):
             lines.append(f"{key}:")

@@ -200,6 +200,8 @@ def _next_without_workflow(page: NodePage) -> Next:
         return Next(_("nothing: it left the cluster"), tone="")
     if state == "released":
         return Next(_("a person took it back; it counts as in service when it is schedulable and healthy"), tone="")
+    if open_incident and page.incident is not None and page.incident.action_class == "confirm":
+        return Next(_("an active test confirms the suspicion or not; nothing is done to the node before"), tone="")
     if open_incident:
         return Next(_("no workflow was planned; the card Why says what keeps it"), tone="hot")
     if verdict == "unknown":

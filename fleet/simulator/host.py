@@ -70,6 +70,8 @@ class Host:
     odd: dict[str, float] = field(default_factory=dict)
     pace: float = 1.0  # share of its speed that the gang on this host reaches
     starved: bool = False  # that gang waits for its data
+    waited: float = 0.0  # seconds in all in which it waited instead of sending
+    paced_at: float = 0.0  # since when it runs at this pace
     psu_failed: int = -1
     claims_to_be: str = ""
     owners: list[str] = field(default_factory=lambda: [""] * GPUS)  # pod key per GPU

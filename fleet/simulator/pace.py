@@ -34,8 +34,10 @@ class Pace:
                 pace[gang] = min(own, pace.get(gang, 1.0))
                 if "data_bound" in host.odd:
                     starved.add(gang)
+        now = self.timeline.now()
         for host in self.hosts.values():
             gang = gang_of(host) or host.name
+            host.waited, host.paced_at = waited(host, now), now
             host.pace, host.starved = pace.get(gang, 1.0), gang in starved
         if pace and not self.planned:
             self.planned = True
@@ -44,6 +46,11 @@ class Pace:
     def _again(self) -> None:
         self.planned = False
         self.spread()
+
+
+def waited(host: Host, now: float) -> float:
+    """Seconds in all in which the gang on this host waited instead of working."""
+    return host.waited + (1 - host.pace) * (now - host.paced_at) if host.pace < 1.0 else host.waited
 
 
 def _own(host: Host) -> float:

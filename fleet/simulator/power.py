@@ -79,7 +79,8 @@ class Power:
     def _booted(self, host: Host, life: int) -> None:
         if not host.booting or host.power != "On" or host.life != life:
             return
-        host.booted_at = self.timeline.now()
+        host.booted_at = host.paced_at = self.timeline.now()
+        host.waited = 0.0
         host.boot_id = str(identity(host.uuid, "boot", self.stats.boots[host.name], host.boot_id))
         host.boot_override = "None"
         self.faults.survived_boot(host)

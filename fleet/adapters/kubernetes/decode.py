@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from fleet.adapters.kubernetes.gang import gang_of
+from fleet.adapters.kubernetes.gangrole import role_of
 from fleet.adapters.kubernetes.shapes import items, mapping, moment, strings, text, texts, whole
 from fleet.ports.cluster import EventSeen, NodeSeen, PodKind, PodSeen
 
@@ -92,6 +93,7 @@ def pod(raw: Any) -> PodSeen:
         kind=_kind(owner, annotations),
         owner=f"{text(owner.get('kind'))}/{text(owner.get('name'))}" if owner else "",
         gang=gang_of(namespace, labels, annotations, spec),
+        role=role_of(labels, annotations),
         gpus=sum(_requested(container) for container in containers),
         grace_seconds=max(0, grace),
         # deletionTimestamp is when the grace period ends, not when the deletion was asked for.

@@ -1,9 +1,10 @@
-"""How far each GPU is from its peers.
+"""How far each part is from its peers.
 
 Decides, per measure and group, the robust distance of each member's median from the group's, and which distances are
-bad: more than 5 spreads and more than a tenth of the group's median, in the direction that speaks against it. Refuses
-to judge groups of fewer than 8, members that were idle, and a measure on which a tenth of the group differs: that is
-how the work is shaped (stages of a pipeline, a checkpoint), not a fault.
+bad: more than 5 spreads and more than a tenth of the group's median, in the direction that speaks against it. A group
+of 4 to 7 is measured against all parts of its model instead, and says so: `wide` is weaker evidence, because other work
+may run there. Refuses to judge groups of fewer than 4, members that were idle, and a measure on which a tenth of the
+group differs: that is how the work is shaped (stages of a pipeline, a checkpoint), not a fault.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.health.grey.measures import MEASURES, Measure
+from fleet.health.grey.measures import GPU_MEASURES, Measure
 
-LEAST, Z, SHARE, ACTIVE, CROWD = 8, 5.0, 0.10, 0.8, 0.10
+LEAST, LEAST_WIDE, Z, SHARE, ACTIVE, CROWD = 8, 4, 5.0, 0.10, 0.8, 0.10
 SPREAD_FLOOR = 0.02
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -24,13 +25,18 @@ Groups = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """All arrays are measures by GPUs; NaN and False where not judged."""
+    """Arrays are measures by parts, NaN and False where not judged; `wide` and `few` are by part.
+
+    `few`: active in a group too small for any comparison.
+    """
 
     value: Floats
     centre: Floats
     z: Floats
     bad: Bools
     judged: Bools
+    wide: Bools
+    few: Bools
 
 
 def medians(values: Floats) -> Floats:
@@ -44,22 +50,48 @@ def medians(values: Floats) -> Floats:
     return np.where(known * 2 < values.shape[-1], np.float32(np.nan), middle).astype(np.float32)
 
 
-def compare(values: Floats, active: Bools, groups: Groups, measures: tuple[Measure, ...] = MEASURES) -> Distances:
-    """`values` are measures by GPUs by samples, `active` GPUs by samples, `groups` a number per GPU, -1 for none."""
+def compare(
+    values: Floats,
+    active: Bools,
+    groups: Groups,
+    wider: Groups | None = None,
+    measures: tuple[Measure, ...] = GPU_MEASURES,
+) -> Distances:
+    """`values` are measures by parts by samples, `active` parts by samples; `groups` and `wider` a number per part, -1
+    for none: its peers, and who stands in for them where they are 4 to 7."""
     chosen = np.flatnonzero((active.mean(axis=1) >= ACTIVE) & (groups >= 0)) if active.size else np.empty(0, np.int64)
     shape = values.shape[:2]
     value, centre, z = (np.full(shape, np.nan, dtype=np.float32) for _ in range(3))
     bad, judged = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    wide, few = np.zeros(shape[1], dtype=bool), np.zeros(shape[1], dtype=bool)
     if len(chosen):
-        order = np.argsort(groups[chosen], kind="stable")
-        members = chosen[order]
-        _, group = np.unique(groups[members], return_inverse=True)
+        members, group = _ordered(chosen, groups)
+        size = np.bincount(group)[group]
+        small = (size >= LEAST_WIDE) & (size < LEAST)
+        alone = np.full(len(members), True) if wider is None else wider[members] < 0
+        few[members] = (size < LEAST_WIDE) | (small & alone)
+        if wider is not None:
+            wide[members] = small & (wider[members] >= 0)
+            others, company = _ordered(chosen[wider[chosen] >= 0], wider)
         for place, measure in enumerate(measures):
             mine = medians(values[place, members])
-            middle, far, is_bad, ok = _judge(mine, group.astype(np.int64), measure)
+            middle, far, is_bad, ok = _judge(mine, group, measure)
             value[place, members], centre[place, members], z[place, members] = mine, middle, far
             bad[place, members], judged[place, members] = is_bad, ok
-    return Distances(value, centre, z, bad, judged)
+            if wide.any():
+                middle, far, is_bad, ok = _judge(value[place, others], company, measure)
+                keep = wide[others]
+                theirs = others[keep]
+                centre[place, theirs], z[place, theirs] = middle[keep], far[keep]
+                bad[place, theirs], judged[place, theirs] = is_bad[keep], ok[keep]
+    return Distances(value, centre, z, bad, judged, wide, few)
+
+
+def _ordered(chosen: Groups, groups: Groups) -> tuple[Groups, Groups]:
+    """The chosen parts group by group, and the number of the group of each."""
+    members = chosen[np.argsort(groups[chosen], kind="stable")]
+    _, group = np.unique(groups[members], return_inverse=True)
+    return members, group.astype(np.int64)
 
 
 def _judge(mine: Floats, group: Groups, measure: Measure) -> tuple[Floats, Floats, Bools, Bools]:

@@ -1,128 +1,142 @@
 """One watch over a cluster's grey failures: samples, looks, and what comes of a look.
 
-Decides who are peers: GPUs of one model in one gang. Hands out edges of the action class `confirm`, which plans
-nothing: an active test must confirm them. Refuses nodes we are at work on.
+Decides what is sampled and in which order it is looked at: GPUs, the ports of their nodes, then whole gangs. Hands out
+edges of the action class `confirm`, which plans nothing: an active test must confirm them. Refuses nodes we are at work
+on: they have no gang here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 
+from fleet.health.grey import grouping, telling
 from fleet.health.grey.advice import Advice, Advisor
-from fleet.health.grey.measures import ACTIVITY, MEASURES
-from fleet.health.grey.peers import Distances, compare
-from fleet.health.grey.suspicion import ENOUGH, Said, Suspicion
-from fleet.health.grey.window import Floats, Indices, Window
-from fleet.health.rules.types import ActionClass, Edge
+from fleet.health.grey.hosts import Hosts
+from fleet.health.grey.measures import (
+    ACTIVITY,
+    ACTIVITY_FALLBACK,
+    DRAM,
+    GPU_MEASURES,
+    IDLE,
+    IDLE_UTIL,
+    PORT_MEASURES,
+    TENSOR,
+)
+from fleet.health.grey.peers import Bools, Groups
+from fleet.health.grey.sides import Found, Side
+from fleet.health.grey.suspicion import ENOUGH
+from fleet.health.grey.telling import RULE
+from fleet.health.rules.types import Edge
 from fleet.telemetry.frame import Frame
 
-RULE = "grey-suspect"
-ACTION: ActionClass = "confirm"
-BLOCKED = "node_procs_blocked"
-_PLACE = {measure.metric: place for place, measure in enumerate(MEASURES)}
+__all__ = ["RULE", "Look", "Watch"]
+PORT_METRIC = "node_infiniband_port_data_transmitted_bytes_total"
+_PLACE = {measure.name: place for place, measure in enumerate(GPU_MEASURES)}
 
 
 @dataclass(slots=True)
 class Look:
+    """`standing` are suspicions that go on, with newer evidence; `few` GPUs work in groups too small to compare."""
+
     suspects: list[Edge] = field(default_factory=list)
+    standing: list[Edge] = field(default_factory=list)
     cleared: list[tuple[str, str]] = field(default_factory=list)  # node, device
     advice: list[Advice] = field(default_factory=list)
     judged: int = 0
+    few: int = 0
 
 
 class Watch:
-    def __init__(self, frame: Frame) -> None:
-        self.frame = frame
-        self.window = Window()
-        self.suspicion = Suspicion()
-        self._advisor = Advisor()
-        self._models: list[int] = []  # of each GPU
-        self._model_number: dict[str, int] = {}
+    """`look_seconds` is how far looks are apart."""
+
+    def __init__(self, frame: Frame, look_seconds: float = 60.0) -> None:
+        self.frame, self._look_seconds = frame, look_seconds
+        self.gpus, self.ports = Side(frame, GPU_MEASURES), Side(frame, PORT_MEASURES)
+        self._advisor, self._hosts = Advisor(), Hosts(frame)
+        self._models, self._names = grouping.Kinds(), grouping.Kinds()
+        self._slow: dict[str, int] = {}  # gang -> the look in which it was first seen to be slower
 
     def sample(self, mono: float) -> None:
-        self.window.sample(self.frame, mono)
+        frame, gpus = self.frame, self.frame.gpus()
+        read = self.gpus.window.readings.latest
+        engine, used = (read(frame, metric, gpus, mono) for metric in (ACTIVITY, ACTIVITY_FALLBACK))
+        active: Bools = np.where(np.isnan(engine), used > IDLE_UTIL, engine > IDLE)
+        self.gpus.window.sample(frame, gpus, active, mono)
+        rows = frame.rows(PORT_METRIC)
+        ports = frame.r.device[rows].astype(np.int64) if len(rows) else np.empty(0, dtype=np.int64)
+        working = np.zeros(len(frame.nodes), dtype=bool)
+        working[frame.d.node[gpus[active]]] = True
+        self.ports.window.sample(frame, ports, working[frame.d.node[ports]], mono)
 
     def adopt(self, open_now: Iterable[tuple[str, str]]) -> None:
-        """The suspicions that stand now, as (node, device): some ended elsewhere, some are from before a start."""
-        self.suspicion.grow(len(self.window.gpus))
-        self.suspicion.suspect[:] = False
-        for node, key in open_now:
-            device = self.frame.device(node, key)
-            place = int(np.searchsorted(self.window.gpus, device.index)) if device is not None else -1
-            if 0 <= place < len(self.suspicion.suspect) and device and self.window.gpus[place] == device.index:
-                self.suspicion.suspect[place] = True
+        """The suspicions that stand now, as (node, device)."""
+        known = list(open_now)
+        for side in (self.gpus, self.ports):
+            side.adopt(known)
 
-    def look(self, gangs: Mapping[str, str], now: datetime, mono: float) -> Look:
-        """Compare once. `gangs` maps a node to its gang; nodes that must not be judged are left out."""
+    def look(
+        self, gangs: Mapping[str, str], now: datetime, mono: float, roles: Mapping[str, str] | None = None
+    ) -> Look:
+        """Compare once. `gangs` and `roles` map a node to its gang and to its role in it, where one is known; nodes
+        that must not be judged are left out of `gangs`."""
         look = Look()
-        if not self.window.full:
+        if not self.gpus.window.full:
             return look
-        names, of, groups = self._groups(gangs)
-        found = compare(self.window.values, self.window.active, groups)
-        look.judged = int(found.judged.any(axis=0).sum())
-        fresh, over = self.suspicion.take(found)
-        look.suspects = [self._edge(found, int(place), gangs, groups, now) for place in fresh]
-        devices = self.frame.devices
-        look.cleared = [(devices[i].node, devices[i].key) for i in self.window.gpus[over].tolist()]
-        look.advice = self._advise(found, names, of, mono)
+        roles = roles or {}
+        units = grouping.units(self.frame, gangs, roles)
+        slow = np.array([self._slow.get(gang, -1) for gang in units.gangs] + [-1], dtype=np.int64)
+        found = self._gpus(units, slow)
+        for side, one in ((self.gpus, found), (self.ports, self._ports(units, slow))):
+            self._tell(look, side, one, gangs, roles, now, mono)
+        look.judged = int(found.distances.judged.any(axis=0).sum())
+        look.few = int(found.distances.few.sum())
+        look.advice = self._advise(found, units, mono)
         return look
 
-    def _groups(self, gangs: Mapping[str, str]) -> tuple[list[str], Indices, Indices]:
-        """The gangs; each GPU's place among them and its number of (gang, model), -1 for none."""
-        devices, gpus = self.frame.devices, self.window.gpus
-        for index in gpus[len(self._models) :].tolist():
-            self._models.append(
-                self._model_number.setdefault(devices[index].attrs.get("model", ""), len(self._model_number))
-            )
-        names = sorted(set(gangs.values()) - {""})
-        place = {gang: number for number, gang in enumerate(names)}
-        by_node = np.array([place.get(gangs.get(node, ""), -1) for node in list(self.frame.nodes)], dtype=np.int64)
-        of = by_node[self.frame.d.node[gpus]] if len(gpus) else np.empty(0, dtype=np.int64)
-        groups = np.where(of >= 0, of * len(self._model_number) + np.array(self._models, dtype=np.int64), -1)
-        return names, of, groups
+    def _gpus(self, units: grouping.Units, slow: Groups) -> Found:
+        side, devices = self.gpus, self.frame.devices
+        new = side.window.parts[self._models.known :].tolist()
+        model = self._models.of([devices[index].attrs.get("model", "") for index in new])
+        unit = units.unit_of[side.node()]
+        wider = np.where(unit >= 0, model, -1)
+        groups = grouping.of_kind(unit, model, len(self._models))
+        return side.look(groups, wider, slow[units.gang_of[side.node()]])
 
-    def _edge(self, found: Distances, place: int, gangs: Mapping[str, str], groups: Indices, now: datetime) -> Edge:
-        device = self.frame.devices[int(self.window.gpus[place])]
-        said = self.suspicion.said(found, place)
-        gpu = device.attrs.get("index", device.key)
-        peers = int((groups == groups[place]).sum()) - 1
-        return Edge(
-            kind="opened", rule_id=RULE, node=device.node, device=device.key, code="", cause=RULE, severity="degraded",
-            action_class=ACTION, title="GPU %(gpu)s does not work like its %(peers)s peers: %(what)s",
-            args={"gpu": gpu, "peers": str(peers), "what": ", ".join(words(one) for one in said[:3])},
-            first_bad_at=now - timedelta(minutes=ENOUGH), detected_at=now, source="dcgm",
-            evidence={"gang": gangs.get(device.node, ""), "peers": peers, "measures": [_plain(one) for one in said]},
-        )  # fmt: skip
+    def _ports(self, units: grouping.Units, slow: Groups) -> Found:
+        side, devices = self.ports, self.frame.devices
+        new = side.window.parts[self._names.known :].tolist()
+        name = self._names.of([devices[index].key for index in new])
+        unit = units.unit_of[side.node()]
+        groups = grouping.rails(unit, name, len(self._names))
+        return side.look(groups, np.full(len(groups), -1), slow[units.gang_of[side.node()]], courses=False)
 
-    def _advise(self, found: Distances, names: list[str], of: Indices, mono: float) -> list[Advice]:
-        tensor, dram = (found.value[_PLACE[f"DCGM_FI_PROF_{what}_ACTIVE"]] for what in ("PIPE_TENSOR", "DRAM"))
-        engine = self.window.latest(self.frame, ACTIVITY, mono)
-        return self._advisor.take(names, of, tensor, dram, engine, self._waiting(mono))
+    def _tell(
+        self, look: Look, side: Side, found: Found, gangs: Mapping[str, str], roles: Mapping[str, str], now: datetime,
+        mono: float,
+    ) -> None:  # fmt: skip
+        devices, parts = self.frame.devices, side.window.parts
+        began = now - timedelta(seconds=ENOUGH * self._look_seconds)
+        for told, places in ((look.suspects, found.fresh), (look.standing, found.standing)):
+            for place in places.tolist():
+                node = devices[int(parts[place])].node
+                where = telling.Where(
+                    gangs.get(node, ""), roles.get(node, ""), began, now, lambda at: now - timedelta(seconds=mono - at)
+                )
+                told.append(telling.edge(side, found, place, where))
+        look.cleared += [(devices[i].node, devices[i].key) for i in parts[found.over].tolist()]
 
-    def _waiting(self, mono: float) -> Floats:
-        """Blocked processes of the host of each GPU."""
-        frame, rows = self.frame, self.frame.rows(BLOCKED)
-        by_node = np.zeros(len(frame.nodes) + 1, dtype=np.float32)
-        if len(rows):
-            fresh = rows[frame.fresh_rows(rows, mono)]
-            by_node[frame.r.node[fresh]] = frame.r.value[fresh]
-        return by_node[frame.d.node[self.window.gpus]]
-
-
-def words(said: Said) -> str:
-    """`SM clock 990 MHz against 1980`."""
-    unit = f" {said.unit}" if said.unit else ""
-    return f"{said.name} {_number(said.value)}{unit} against {_number(said.peers)}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def _plain(said: Said) -> dict[str, Any]:
-    return {key: round(value, 3) if isinstance(value, float) else value for key, value in asdict(said).items()}
+    def _advise(self, found: Found, units: grouping.Units, mono: float) -> list[Advice]:
+        value, read = found.distances.value, self.gpus.window.readings.latest
+        engine = read(self.frame, ACTIVITY, self.gpus.window.parts, mono)
+        nodes = self.gpus.node()
+        waits = self._hosts.wait(mono)[nodes] & ~self._hosts.network_busy(self.ports.window)[nodes]
+        advice = self._advisor.take(
+            units.gangs, units.gang_of[nodes], value[_PLACE[TENSOR]], value[_PLACE[DRAM]], engine, waits
+        )
+        slow = {one.gang for one in advice if one.slower}
+        self._slow = {gang: self._slow.get(gang, self.gpus.suspicion.looks) for gang in sorted(slow)}
+        return advice

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fleet.health.grey.measures import ACTIVITY, MEASURES
+from fleet.health.grey.measures import ACTIVITY, GPU_MEASURES
 from fleet.health.grey.peers import LEAST
 from fleet.health.grey.watch import Watch
 from fleet.health.grey.window import SAMPLES
@@ -32,14 +32,14 @@ GPUS, GANG, CYCLES = 8, 50, 3
 Result = TypeVar("Result")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _HEALTHY = {
-    **{measure.metric: 100.0 for measure in MEASURES}, ACTIVITY: 0.9, names.GPU_TEMP: 60.0,
+    **{metric: 100.0 for measure in GPU_MEASURES for metric in measure.of}, ACTIVITY: 0.9, names.GPU_TEMP: 60.0,
     "DCGM_FI_DEV_MEMORY_TEMP": 70.0, "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 0.5, "DCGM_FI_PROF_DRAM_ACTIVE": 0.4,
     names.FABRIC_MANAGER: 3.0, names.TEMP_MARGIN: 30.0, names.SLOWDOWN_TEMP: 95.0, names.PCIE_GEN: 5.0,
     names.PCIE_MAX_GEN: 5.0, names.PCIE_WIDTH: 16.0, names.PCIE_MAX_WIDTH: 16.0, names.IB_STATE: 4.0,
     names.IB_PHYSICAL: 5.0, names.IB_RATE: 5e10, names.NODE_TIME: NOW.timestamp(), names.FS_SIZE: 1e12,
     names.FS_AVAIL: 5e11, names.NIC_SPEED: 5e10, names.LUSTRE_HEALTH: 1.0, names.GPFS_STATE: 1.0, names.GPFS_MOUNT: 1.0,
 }  # fmt: skip
-_NOISY = {measure.metric for measure in MEASURES} | {ACTIVITY}
+_NOISY = {metric for measure in GPU_MEASURES for metric in measure.of} | {ACTIVITY}
 _KINDS = ("gpu", "port", "host", "nic", "mount")
 _BY_KIND = {kind: [m for m in names.METRICS.values() if m.kind == kind] for kind in _KINDS}
 
@@ -116,7 +116,8 @@ def run(nodes: int) -> dict[str, float]:
             view = ClusterView(NOW, mono, fleet.frame, facts)
             edges += len(cycles.time(partial(_cycle, engine, view)))
             judged = looks.time(partial(watch.look, gangs, NOW, mono)).judged
-    values, active = watch.window.values, watch.window.active
+    window = watch.gpus.window
+    values, active, kept = window.values, window.active, watch.ports.window.values.nbytes
     return {
         "n": float(nodes * GPUS),
         "series": float(fleet.frame.r.size),
@@ -129,7 +130,7 @@ def run(nodes: int) -> dict[str, float]:
         "grey_cpu_s": looks.of(looks.cpu),
         "grey_sample_s": samples.of(samples.wall),
         "baseline_grey_s": round(_plain(values, active), 4),
-        "window_mib": round((values.nbytes + active.nbytes) / 2**20, 1),
+        "window_mib": round((values.nbytes + active.nbytes + kept) / 2**20, 1),
         "rss_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
 

@@ -50,6 +50,9 @@ FAMILIES = (
     ("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "counter", "NVLink flow-control CRC errors."),
     ("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "counter", "NVLink retries."),
     ("DCGM_FI_DEV_FABRIC_MANAGER_STATUS", "gauge", "Status of the fabric manager."),
+    ("DCGM_FI_PROF_SM_ACTIVE", "gauge", "Ratio of time a warp is resident, mean over the SMs."),
+    ("DCGM_FI_PROF_NVLINK_TX_BYTES", "gauge", "NVLink bytes sent per second."),
+    ("DCGM_FI_PROF_NVLINK_RX_BYTES", "gauge", "NVLink bytes received per second."),
 )
 NAMES = tuple(name for name, _, _ in FAMILIES)
 XID = "DCGM_FI_DEV_XID_ERRORS"
@@ -161,15 +164,24 @@ def _values(host: Host, index: int, now: float) -> tuple[object, ...]:
         f"{(0.94 + 0.04 * ripple) * share if busy else 0.0:.6f}",
         f"{tensor:.6f}",
         f"{tensor * 0.8:.6f}",
-        int(2.1e9 + 3e8 * wave) if busy else 1200,
-        int(3.4e9 + 4e8 * wave) if busy else 1800,
+        int((2.1e9 + 3e8 * wave) * host.pace) if busy else 1200,
+        int((3.4e9 + 4e8 * wave) * host.pace) if busy else 1800,
         16,
         16,
         0,
         0,
         3,
+        *_with_peers(host, busy, wave, tensor),
     )
     return altered(NAMES, values, gpu.odd, now) if gpu.odd else values
+
+
+def _with_peers(host: Host, busy: bool, wave: float, tensor: float) -> tuple[object, ...]:
+    """Residency of warps, NVLink sent and received: who spins keeps a few SMs busy and sends nothing."""
+    if not busy:
+        return ("0.000000", 0, 0)
+    sent = int((170e9 + 10e9 * wave) * host.pace)
+    return (f"{tensor * 1.7 + 0.1 * (1 - host.pace):.6f}", sent, sent)
 
 
 def _switches(host: Host) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from fleet.simulator.exporters.oddities import altered
 from fleet.simulator.host import PORTS, Host, Port
+from fleet.simulator.pace import waited
 from fleet.simulator.storage import MOUNTS, Storage
 
 IB = "node_infiniband_"
@@ -63,9 +64,9 @@ def text(host: Host, storage: Storage, now: float, skew: float) -> str:
 def _port(host: Host, index: int, port: Port, now: float) -> tuple[object, ...]:
     busy = bool(host.owners[index % len(host.owners)])
     since = max(0.0, now - host.booted_at)
-    moved = int(since * (2.2e10 if busy else 2e4) * (1 + 0.02 * math.sin(index)))
+    moved = int(max(0.0, since - waited(host, now)) * (2.2e10 if busy else 2e4) * (1 + 0.02 * math.sin(index)))
     if "nic_slow" in port.odd and busy:
-        moved -= int((now - port.odd["nic_slow"]) * 1.5e10)
+        moved -= int((now - port.odd["nic_slow"]) * 0.9e10)
     state, physical = (4, 5) if port.up else (1, 2)
     values = (
         state,

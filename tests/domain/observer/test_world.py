@@ -88,3 +88,15 @@ def test_exporters_are_found_by_annotations() -> None:
     version = world.exporters_version
     world.pod_change(Change("modified", pod))
     assert world.exporters_version == version
+
+
+def test_the_role_of_a_node_is_that_of_its_gang() -> None:
+    world = world_with()
+    for name, gang, role in (("a", "llm", "worker"), ("b", "llm", "worker"), ("c", "llm", "launcher"),
+                             ("d", "other", "head")):  # fmt: skip
+        world.pod_change(Change("added", a_pod_seen(name, gang=f"train/{gang}", role=role)))
+    world.pod_change(Change("added", a_pod_seen("e", kind="daemonset", gang="train/llm", role="sidecar")))
+    assert world.roles() == {"gpu-r01-01": "worker"}
+    for name in "abc":
+        world.pod_change(Change("deleted", a_pod_seen(name, gang="train/llm")))
+    assert world.roles() == {"gpu-r01-01": "head"}
