@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from types import FrameType
 
+from django.conf import settings
 from django.db import connection
 
 from fleet import wiring
