@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from html import escape
+from typing import NamedTuple
 
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -65,9 +67,8 @@ def hexes(groups: Sequence[Group], fill: str, link: Link, label: str) -> SafeStr
     largest = max((len(group.nodes) for group in groups), default=0)
     columns, wide = (4, "") if largest <= 16 else (8, " m4") if largest <= 72 else (32, " m1")
     rows = max(1, -(-min(largest, 16) // 4)) if columns == 4 else 0
-    words = _words()
+    draw = _Hexes(fill, link)
     out = [DEFS, f'<ol class="map{wide}" aria-label="{escape(label)}" data-map>']
-    first = True
     for group in groups:
         weight = ' class="full"' if group.full else ""
         note = f"<span{weight}>{escape(group.note)}</span>" if group.note else ""
@@ -76,40 +77,53 @@ def hexes(groups: Sequence[Group], fill: str, link: Link, label: str) -> SafeStr
         out.append(
             f'<svg viewBox="0 0 {columns * 28 + 16} {height:g}" role="group" aria-label="{escape(group.label)}">'
         )
-        for position, row in enumerate(group.nodes):
-            out.append(_hex(row, position, columns, fill, link(row), first, words))
-            first = False
+        out.extend(map(draw, group.nodes, _spots(len(group.nodes), columns)))
         out.append("</svg></li>")
     out.append("</ol>")
-    return SafeString("".join(out))
+    return SafeString("".join(out).replace('tabindex="-1"', 'tabindex="0"', 1))
 
 
-def _hex(
-    row: NodeRow,
-    position: int,
-    columns: int,
-    fill: str,
-    href: str,
-    first: bool,
-    words: tuple[dict[str, str], dict[str, str]],
-) -> str:
-    line, column = divmod(position, columns)
-    x, y = 15 + column * 28 + (14 if line % 2 else 0), 17 + line * 24.25
-    kind = VERDICT_CLASS.get(row.verdict, "unk")
-    letter = "" if kind == "ok" else VERDICT_LETTER.get(row.verdict, "?")
-    if fill == "state" and kind != "unk":
-        kind = "idle" if row.state in ("in_service", "unmanaged", "retired") else "go"
-        letter = STATE_LETTERS.get(row.state, "")
-    told = f"{row.name}, {words[0].get(row.verdict, row.verdict)}, {words[1].get(row.state, row.state)}"
-    why = row.blocked_text or ("" if row.plain else row.why)
-    if why:
-        told += f": {why}"
-    mark = f'<use href="#{LETTER_ID[letter]}" x="{x}" y="{y + 4:g}"/>' if letter else ""
-    pip = f'<circle class="pip" cx="{x + 9}" cy="{y - 9:g}" r="3.2"/>' if row.held else ""
-    return (
-        f'<a class="n {kind}" href="{href}" aria-label="{escape(told)}" tabindex="{0 if first else -1}">'
-        f'<use class="h" href="#hx" x="{x}" y="{y:g}"/>{mark}{pip}<use class="sel" href="#hr" x="{x}" y="{y:g}"/></a>'
-    )
+class Spot(NamedTuple):
+    """Attributes of a hex, of its letter and of its pip."""
+
+    hex: str
+    letter: str
+    pip: str
+
+
+@lru_cache(maxsize=64)
+def _spots(size: int, columns: int) -> tuple[Spot, ...]:
+    """Where the hexes of a group lie."""
+    found = []
+    for position in range(size):
+        line, column = divmod(position, columns)
+        x, y = 15 + column * 28 + (14 if line % 2 else 0), 17 + line * 24.25
+        found.append(Spot(f'x="{x}" y="{y:g}"', f'x="{x}" y="{y + 4:g}"', f'cx="{x + 9}" cy="{y - 9:g}"'))
+    return tuple(found)
+
+
+class _Hexes:
+    """Draws nodes; the words are translated once per map instead of once per node."""
+
+    def __init__(self, fill: str, link: Link) -> None:
+        self._by_state, self._link = fill == "state", link
+        self._verdicts, self._states = _words()
+
+    def __call__(self, row: NodeRow, spot: Spot) -> str:
+        kind = VERDICT_CLASS.get(row.verdict, "unk")
+        letter = "" if kind == "ok" else VERDICT_LETTER.get(row.verdict, "?")
+        if self._by_state and kind != "unk":
+            kind = "idle" if row.state in ("in_service", "unmanaged", "retired") else "go"
+            letter = STATE_LETTERS.get(row.state, "")
+        told = f"{row.name}, {self._verdicts.get(row.verdict, row.verdict)}, {self._states.get(row.state, row.state)}"
+        if why := row.blocked_text or ("" if row.plain else row.why):
+            told += f": {why}"
+        mark = f'<use href="#{LETTER_ID[letter]}" {spot.letter}/>' if letter else ""
+        pip = f'<circle class="pip" {spot.pip} r="3.2"/>' if row.held else ""
+        return (
+            f'<a class="n {kind}" href="{self._link(row)}" aria-label="{escape(told)}" tabindex="-1">'
+            f'<use class="h" href="#hx" {spot.hex}/>{mark}{pip}<use class="sel" href="#hr" {spot.hex}/></a>'
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
@@ -17,14 +16,6 @@ from dashboard.words import VERB_NEXT, VERB_WORD
 from fleet.readmodels.fleet_map import PLANNED, NodeRow
 
 RISKY = ("=", "+", "-", "@", "\t", "\r")
-
-
-class Line(NamedTuple):
-    node: NodeRow
-    href: str
-    next: str
-    by: str
-    workflow_href: str
 
 
 def next_act(row: NodeRow) -> str:

@@ -19,6 +19,7 @@ from fleet.readmodels.node_page import NodePage
 
 TABLE_ROWS = 9
 DAY = timedelta(hours=20)
+SILENT = timedelta(seconds=15)  # more than one sample of ours is missing
 OWN, FAULTY, PEERS = "var(--c-1)", "var(--c-2)", "var(--c-peer)"
 __all__ = ["KINDS", "Card", "cards", "figure"]
 
@@ -138,7 +139,7 @@ def _line(name: str, points: Points, colour: str, unit: str) -> dict[str, Any]:
 def _ends(name: str, points: Points, colour: str, since: datetime, until: datetime) -> list[dict[str, Any]]:
     """A dot where a line ended before the range did, and since when; the words lie where the plot has room for them."""
     known = [(at, value) for at, value in points if value is not None]
-    if not known or points[-1][0] - known[-1][0] < timedelta(minutes=1):
+    if not known or points[-1][0] - known[-1][0] < SILENT:
         return []
     at, value = known[-1]
     top = max(value for _at, value in known)

@@ -6,6 +6,8 @@ state in the session.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -15,17 +17,17 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
-from dashboard import clock, overview
+from dashboard import clock, nodetable, overview
 from dashboard.hexmap import Group, Zone, hexes, racks
-from dashboard.nodelist import Line, actor, as_csv, next_act
+from dashboard.nodelist import as_csv
 from dashboard.shell import totals_of
 from dashboard.words import MODE_WORD, STATE_ORDER, STATE_WORD, VERDICT_CLASS, VERDICT_ORDER, VERDICT_WORD
 from fleet.access.decorators import needs, public
 from fleet.access.rights import VIEW
 from fleet.access.selectors import visible_clusters
-from fleet.readmodels import fleet_blob
-from fleet.readmodels.fleet_blob import once
-from fleet.readmodels.fleet_map import Counts, Filters, NodeRow, count, grouped, ranked, rows
+from fleet.readmodels import fleet_kept
+from fleet.readmodels.fleet_kept import once
+from fleet.readmodels.fleet_map import Counts, Filters, NodeRow, count, grouped, ranked, rows, worst
 from fleet.readmodels.totals import Totals
 
 GROUPS = {"rack": gettext_lazy("Rack"), "leaf": gettext_lazy("Leaf"), "pool": gettext_lazy("Pool")}
@@ -66,7 +68,7 @@ def _rows(request: HttpRequest, filters: Filters) -> list[NodeRow]:
     if filters.cluster and visible is not None and filters.cluster not in visible:
         raise Http404
     lines = [line for line in totals_of(request).clusters if filters.cluster in ("", line.name)]
-    kept = fleet_blob.fetch(line.id for line in lines)
+    kept = fleet_kept.fetch(line.id for line in lines)
     if not kept:
         return rows(visible, filters.cluster)
     rest = frozenset(line.name for line in lines if line.id not in kept)
@@ -126,7 +128,7 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
         if not as_table:
             context |= _map(nodes, chosen, query, links, found)
     if part != "top":
-        context |= _table(nodes, chosen, filters, query, links, as_table)
+        context |= _table(nodes, chosen, filters, query, links, as_table, now)
     return context
 
 
@@ -196,6 +198,15 @@ def _node_links(many_clusters: bool) -> Any:
     return lambda row: f"{before}{quote(row.name)}{after}"
 
 
+def _workflow_link() -> Callable[[int], str]:
+    """The same for workflows."""
+    try:
+        before, after = reverse("workflow", args=[0]).split("0")
+    except NoReverseMatch:
+        return lambda pk: ""
+    return lambda pk: f"{before}{pk}{after}"
+
+
 def _map(nodes: list[NodeRow], chosen: list[NodeRow], query: QueryDict, links: Links, found: Totals) -> dict[str, Any]:
     group = query.get("group", "rack") if query.get("group") in GROUPS else "rack"
     fill = query.get("fill", "verdict") if query.get("fill") in FILLS else "verdict"
@@ -207,18 +218,16 @@ def _map(nodes: list[NodeRow], chosen: list[NodeRow], query: QueryDict, links: L
         "fills": [(links(fill="" if key == "verdict" else key), word, key == fill) for key, word in FILLS.items()],
         "fill": fill,
     }
+    modes = tuple((line.name, line.mode) for line in found.clusters)
+    key = ("map", group, fill, tuple(links.now.items()), modes, tuple(found.caps), get_language())
     if far:
-        modes = tuple((line.name, line.mode) for line in found.clusters)
-        key = ("racks", group, tuple(links.now.items()), modes, get_language())
         context["drawing"] = once(nodes, key, lambda: racks(_zones(chosen, group, links, found)))
     elif chosen:
         link = _node_links(many)
-        context["peek"] = _peek(ranked(chosen)[0], link)
-        context["drawing"] = hexes(
-            _groups(nodes, chosen, group, many, links, found),
-            fill,
-            link,
-            {"rack": _("Nodes by rack"), "leaf": _("Nodes by leaf"), "pool": _("Nodes by pool")}[group],
+        label = {"rack": _("Nodes by rack"), "leaf": _("Nodes by leaf"), "pool": _("Nodes by pool")}[group]
+        context["peek"] = once(nodes, ("peek", key), lambda: _peek(worst(chosen), link))
+        context["drawing"] = once(
+            nodes, key, lambda: hexes(_groups(nodes, chosen, group, many, links, found), fill, link, label)
         )
     return context
 
@@ -282,7 +291,13 @@ def _zones(chosen: list[NodeRow], group: str, links: Links, found: Totals) -> li
 
 
 def _table(
-    nodes: list[NodeRow], chosen: list[NodeRow], filters: Filters, query: QueryDict, links: Links, as_table: bool
+    nodes: list[NodeRow],
+    chosen: list[NodeRow],
+    filters: Filters,
+    query: QueryDict,
+    links: Links,
+    as_table: bool,
+    now: datetime,
 ) -> dict[str, Any]:
     sort = query.get("sort", "verdict") if query.get("sort") in SORTS else "verdict"
     everything = as_table or any(name != "cluster" for name, _value in filters.active())
@@ -297,29 +312,15 @@ def _table(
     page = min(page, pages)
     start = (page - 1) * PAGE
     many = once(nodes, ("many", filters, everything), lambda: len({row.cluster for row in listed}) > 1)
-    link = _node_links(many)
-    try:
-        before, after = reverse("workflow", args=[0]).split("0")
-    except NoReverseMatch:
-        before = after = ""
-    lines = [
-        Line(
-            row,
-            link(row),
-            next_act(row),
-            actor(row),
-            f"{before}{row.workflow}{after}" if before and row.workflow else "",
-        )
-        for row in listed[start : start + PAGE]
-    ]
+    shown = listed[start : start + PAGE]
     again = links(sort="" if sort == "verdict" else sort)
     joint = "&" if again != "?" else ""
     return {
-        "lines": lines,
+        "lines": nodetable.body(shown, _node_links(many), _workflow_link(), many, now),
         "everything": everything,
         "listed": len(listed),
         "first": start + 1 if listed else 0,
-        "last": start + len(lines),
+        "last": start + len(shown),
         "many": many,
         "sort": sort,
         "sorts": {name: links(sort="" if name == "verdict" else name) for name in SORTS},

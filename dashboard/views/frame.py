@@ -18,7 +18,7 @@ from fleet.access.decorators import needs
 from fleet.access.rights import OPERATE, VIEW
 from fleet.policy.services import stop_all
 
-PARTS = {"nav": "partials/nav_inner.html", "switch": "partials/switch.html"}
+PARTS = {"nav": "partials/nav_inner.html", "switch": "partials/switch.html", "mode": "partials/mode.html"}
 
 
 @needs(VIEW)

@@ -1,143 +1,165 @@
 """The nodes of a large cluster, packed by its observer and kept in Redis for the pages.
 
-Decides from which size a cluster is worth it, and that a version travels beside the rows, so that a process which has
-read them once reads only the version again. Both expire soon after the observer ends. Refuses to be a truth: what is
-absent, of another form or cannot be read is answered by the query (`fleet_map.rows`).
+Decides from which size a cluster is worth it, and what is asked of the database: the nodes that hints name, and
+everything once in a while, because a hint may be lost. A version travels beside the rows, and beside that what changed
+since the last few versions, so that a process which has read the rows once reads only changes (`fleet_kept`). All of it
+expires soon after the observer ends. Refuses to be a truth: who finds nothing here asks the query (`fleet_map.rows`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import threading
+import secrets
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import orjson
 import redis
+from redis.client import PubSub
 
 from fleet.bus import outbox
 from fleet.readmodels import fleet_map
 from fleet.readmodels.fleet_map import NodeRow
 
-Made = TypeVar("Made")
 log = logging.getLogger(__name__)
 FROM_NODES = 2_000
 KEEP_SECONDS = 10
-FORM = 1  # raise it with every change of NodeRow
-UNTIL = NodeRow._fields.index("blocked_until")
-MEMOS = 48
-SILENCE_SECONDS = 5.0
-_silent_until = 0.0
-_lock = threading.Lock()
-
-
-class Kept(list[NodeRow]):
-    """Rows of one version, shared by requests and never changed, so what follows from them is worked out once."""
-
-    def __init__(self, rows: Iterable[NodeRow] = ()) -> None:
-        super().__init__(rows)
-        self.memo: dict[Hashable, Any] = {}
-
-
-_read: dict[int, tuple[str, Kept]] = {}
-
-
-def once(rows: Sequence[NodeRow], key: Hashable, make: Callable[[], Made]) -> Made:
-    """What `make` answers; for rows out of a blob the answer of the first who asked with that key."""
-    if not isinstance(rows, Kept):
-        return make()
-    if key not in rows.memo:
-        if len(rows.memo) >= MEMOS:
-            rows.memo = {}
-        rows.memo[key] = make()
-    made: Made = rows.memo[key]
-    return made
+ALL_EVERY = 30.0  # seconds until everything is read again
+NAMED_AT_MOST = 1_000  # more nodes than that are read with all the others
+CHANGES_KEPT = 16  # versions that a reader may be behind
+FORM = 2  # raise it with every change of NodeRow
+MARK = "rows"  # what our own hints refer to
+Change = tuple[str, str, list[tuple[int, NodeRow]]]  # from version, to version, (place, row) of what differs
 
 
 def pack(rows: Iterable[NodeRow]) -> bytes:
     return orjson.dumps([tuple(row) for row in rows])
 
 
-def unpack(body: bytes) -> Kept:
-    rows = Kept()
-    for raw in orjson.loads(body):
-        if raw[UNTIL] is not None:
-            raw[UNTIL] = datetime.fromisoformat(raw[UNTIL])
-        rows.append(NodeRow(*raw))
-    return rows
-
-
 class Publisher:
-    """One cluster's, in its observer. A turn costs one query; pages hear of it when something changed."""
+    """One cluster's, in its observer. Where nothing was heard of, a turn costs no query; pages hear of changes."""
 
     def __init__(self, cluster_id: int, name: str, from_nodes: int = FROM_NODES) -> None:
         self._id, self._name, self._from = cluster_id, name, from_nodes
-        self._version = ""
+        self._rows: list[NodeRow] = []
+        self._places: dict[str, int] = {}
+        self._changes: list[Change] = []
+        self._named: set[str] = set()
+        self._all_at = float("-inf")  # when everything was read
+        self._ear: PubSub | None = None
+        self._life, self._count = secrets.token_hex(6), 0
+        self._told = False
 
     def turn(self, nodes: int) -> None:
         """`nodes` is how many the cluster has; of small ones the query is as fast."""
         if nodes < self._from:
             return
-        body = pack(fleet_map.rows(None, self._name))
-        version = f"{FORM}:{hashlib.blake2b(body, digest_size=12).hexdigest()}"
         try:
-            with outbox.connection().pipeline() as pipe:
-                pipe.set(_rows_key(self._id), body, ex=KEEP_SECONDS)
-                pipe.set(_version_key(self._id), version, ex=KEEP_SECONDS)
-                pipe.execute()
+            self._listen()
+        except (redis.RedisError, OSError) as error:
+            self._deaf(error)
+        differs = self._read()
+        try:
+            self._publish(differs)
         except redis.RedisError as error:
+            self._told = False
             log.warning("the fleet page's rows were not published: %s", error)
+
+    def _listen(self) -> None:
+        """Take the names out of the hints of this cluster since the last turn."""
+        if self._ear is None:
+            self._all_at = float("-inf")
+            self._ear = outbox.connection().pubsub()
+            self._ear.subscribe(outbox.HINT_CHANNEL)
+            self._ear.get_message(timeout=1)  # that it listens; what is read after that misses nothing
+        while (message := self._ear.get_message(timeout=0)) is not None:
+            if message["type"] == "message":
+                for hint in orjson.loads(message["data"]):
+                    self._hear(hint)
+
+    def _hear(self, hint: dict[str, Any]) -> None:
+        if hint.get("cluster") != self._id:
             return
-        if version != self._version:
-            self._version = version
-            outbox.hint(orjson.dumps([{"topic": "fleet", "ref": self._name, "node": "", "cluster": self._id}]))
+        if hint["node"]:
+            self._named.add(hint["node"])
+        elif hint["topic"] == "fleet" and hint["ref"] != MARK:
+            self._all_at = float("-inf")  # so many that they were not named
 
+    def _deaf(self, error: Exception) -> None:
+        log.warning("the hints for the fleet page are not heard: %s", error)
+        if self._ear is not None:
+            self._ear.close()
+            self._ear = None
 
-def fetch(cluster_ids: Iterable[int]) -> dict[int, Kept]:
-    """The rows of those clusters that have them; the others are to be asked of the database."""
-    global _silent_until
-    ids = list(cluster_ids)
-    if not ids or time.monotonic() < _silent_until:
-        return {}
-    try:
-        versions: list[Any] = outbox.connection().mget([_version_key(pk) for pk in ids])
-        return {
-            pk: rows
-            for pk, version in zip(ids, versions, strict=True)
-            if version is not None and (rows := _rows(pk, version.decode())) is not None
-        }
-    except redis.RedisError:
-        _silent_until = time.monotonic() + SILENCE_SECONDS  # one that hangs must not cost each page its time-out
-        return {}
+    def _read(self) -> bool:
+        """Ask for what may have changed; whether anything has."""
+        if len(self._named) > NAMED_AT_MOST or time.monotonic() - self._all_at > ALL_EVERY:
+            began = time.monotonic()
+            rows = fleet_map.rows(None, self._name)
+            changed = self._compared(rows)
+            self._all_at = began
+        elif self._named:
+            fresh = fleet_map.rows(None, self._name, *self._named)
+            if len(fresh) == len(self._named) and all(row.name in self._places for row in fresh):
+                changed = [(self._places[row.name], row) for row in fresh if self._rows[self._places[row.name]] != row]
+            else:  # one came or went
+                changed = self._compared(fleet_map.rows(None, self._name))
+        else:
+            return False
+        self._named.clear()
+        if changed is None:
+            return True
+        for place, row in changed:
+            self._rows[place] = row
+        if changed:
+            before = self._version
+            self._count += 1
+            self._changes = [*self._changes, (before, self._version, changed)][-CHANGES_KEPT:]
+        return bool(changed)
 
-
-def _rows(cluster_id: int, version: str) -> Kept | None:
-    known = _read.get(cluster_id)
-    if known is not None and known[0] == version:
-        return known[1]
-    if not version.startswith(f"{FORM}:"):
+    def _compared(self, rows: list[NodeRow]) -> list[tuple[int, NodeRow]] | None:
+        """What differs from before; None when they are other nodes, which no list of changes tells."""
+        if len(rows) == len(self._rows) and all(
+            row.name == old.name for row, old in zip(rows, self._rows, strict=True)
+        ):
+            return [(place, row) for place, row in enumerate(rows) if row != self._rows[place]]
+        self._rows, self._places = rows, {row.name: place for place, row in enumerate(rows)}
+        self._changes = []
+        self._count += 1
         return None
-    with _lock:  # one thread unpacks, the others wait for what it made
-        known = _read.get(cluster_id)
-        if known is not None and known[0] == version:
-            return known[1]
-        body: Any = outbox.connection().get(_rows_key(cluster_id))
-        if body is None:
-            return None
-        try:
-            rows = unpack(body)
-        except (ValueError, TypeError, LookupError):
-            return None
-        _read[cluster_id] = (version, rows)
-        return rows
+
+    @property
+    def _version(self) -> str:
+        return f"{FORM}:{self._life}:{self._count}"
+
+    def _publish(self, differs: bool) -> None:
+        broker = outbox.connection()
+        names = [rows_key(self._id), changes_key(self._id), version_key(self._id)]
+        if not differs and self._told:
+            with broker.pipeline() as pipe:
+                for name in names:
+                    pipe.expire(name, KEEP_SECONDS)
+                if all(pipe.execute()):
+                    return
+        changes = orjson.dumps([(a, b, [(place, tuple(row)) for place, row in some]) for a, b, some in self._changes])
+        with broker.pipeline() as pipe:
+            bodies: list[bytes | str] = [pack(self._rows), changes, self._version]
+            for name, body in zip(names, bodies, strict=True):
+                pipe.set(name, body, ex=KEEP_SECONDS)
+            pipe.execute()
+        if differs or not self._told:
+            self._told = True
+            outbox.hint(orjson.dumps([{"topic": "fleet", "ref": MARK, "node": "", "cluster": self._id}]))
 
 
-def _rows_key(cluster_id: int) -> str:
+def rows_key(cluster_id: int) -> str:
     return f"muster:fleet:{cluster_id}:rows"
 
 
-def _version_key(cluster_id: int) -> str:
+def changes_key(cluster_id: int) -> str:
+    return f"muster:fleet:{cluster_id}:changes"
+
+
+def version_key(cluster_id: int) -> str:
     return f"muster:fleet:{cluster_id}:version"

@@ -115,15 +115,15 @@ PLANNED = str(WorkflowState.PLANNED)
 SHOWN_WORKFLOWS = [str(state) for state in (*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED)]
 
 
-def rows(visible: frozenset[str] | None, cluster: str = "", name: str = "") -> list[NodeRow]:
-    """All present nodes of the `visible` clusters (None: all), of `cluster` or called `name` alone; by name."""
+def rows(visible: frozenset[str] | None, cluster: str = "", *names: str) -> list[NodeRow]:
+    """All present nodes of the `visible` clusters (None: all), of `cluster` or of these `names` alone; by name."""
     nodes = Node.objects.filter(gone_at=None, cluster__removed_at=None)
     if visible is not None:
         nodes = nodes.filter(cluster__name__in=visible)
     if cluster:
         nodes = nodes.filter(cluster__name=cluster)
-    if name:
-        nodes = nodes.filter(name=name)
+    if names:
+        nodes = nodes.filter(name__in=names)
     claimed = Claim.objects.filter(kind=CapKind.IN_FLIGHT, released_at=None).values("node_id")
     found = (
         nodes.annotate(
@@ -254,8 +254,16 @@ def ranked(some: Iterable[NodeRow], sort: str = "verdict") -> list[NodeRow]:
         return sorted(
             some, key=lambda row: (-((row.state_at if row.verdict == "healthy" else row.verdict_at) or 0.0), row.name)
         )
-    rank = VERDICT_RANK
-    return sorted(some, key=lambda row: (rank.get(row.verdict, 9), row.plain, row.state == "in_service", row.name))
+    return sorted(some, key=_badness)
+
+
+def worst(some: Iterable[NodeRow]) -> NodeRow:
+    """The first of `ranked`, without sorting the others."""
+    return min(some, key=_badness)
+
+
+def _badness(row: NodeRow) -> tuple[int, bool, bool, str]:
+    return VERDICT_RANK.get(row.verdict, 9), row.plain, row.state == "in_service", row.name
 
 
 def grouped(some: Sequence[NodeRow], group: str, many_clusters: bool) -> list[tuple[str, str, list[NodeRow]]]:

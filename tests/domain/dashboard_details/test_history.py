@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from dashboard import grafana
 from dashboard.charts import sparks
@@ -15,7 +17,9 @@ from fleet import wiring
 from fleet.inventory.models import Cluster
 from fleet.ports.errors import TemporaryError
 from fleet.ports.metrics import Curve, Curves, Vector
-from tests.domain.dashboard_details.conftest import NOW, a_story
+from fleet.telemetry.models import NodeHistory
+from tests.builders import a_cluster, a_node
+from tests.domain.dashboard_details.conftest import NOW, a_story, client_of, history
 
 PAGE = "/nodes/gpu-r01-01/"
 
@@ -101,3 +105,25 @@ def test_grafana_is_opened_at_the_same_node_and_time(viewer: Client, cluster: Cl
     assert grafana.address("https://g/{cluster}/{node}?a={from}", "n&x", "é", NOW, NOW).startswith(
         "https://g/%C3%A9/n%26x?a="
     )
+
+
+def test_the_fleets_table_gets_its_lines_at_once_and_only_of_what_may_be_seen(viewer: Client, cluster: Cluster) -> None:
+    busy, calm, west = a_node(cluster, "gpu-1"), a_node(cluster, "gpu-2"), a_node(a_cluster("west"), "gpu-1")
+    for node in (busy, west):
+        history(node, minutes=90)
+    a_node(cluster, "gpu-3")
+    names = [f"{row.cluster.name}/{row.name}" for row in (busy, calm, west)] + ["demo/", "", "nowhere/gpu-1"]
+    with CaptureQueriesContext(connection) as seen:
+        told = viewer.get("/fleet/use.json", {"n": names}).json()
+    assert set(told) == {f"{cluster.name}/gpu-1", "west/gpu-1"}
+    assert told["west/gpu-1"]["now"] == "304 %" and told["west/gpu-1"]["line"].startswith("M")
+    assert len([query for query in seen.captured_queries if "nodehistory" in query["sql"]]) == 1
+    assert set(client_of("viewer", "west").get("/fleet/use.json", {"n": names}).json()) == {"west/gpu-1"}
+
+
+def test_a_use_that_nobody_measured_lately_is_a_gap_and_no_number(viewer: Client, cluster: Cluster) -> None:
+    node = a_node(cluster, "gpu-1")
+    history(node, minutes=60)
+    NodeHistory.objects.filter(at__gte=NOW - timedelta(minutes=20)).delete()
+    told = viewer.get("/fleet/use.json", {"n": f"{cluster.name}/gpu-1"}).json()[f"{cluster.name}/gpu-1"]
+    assert told["now"] == "–" and "used at" in told["said"]

@@ -13,11 +13,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from dashboard import clock
-from fleet.inventory.models import Cluster
+from fleet.bus import outbox
+from fleet.health.models import NodeVerdict
+from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle.machine import NodeState
 from fleet.ports.clock import SYSTEM_CLOCK
-from fleet.readmodels import fleet_blob, fleet_map
-from fleet.readmodels.fleet_blob import Publisher, fetch
+from fleet.readmodels import fleet_blob, fleet_kept, fleet_map
+from fleet.readmodels.fleet_blob import Publisher
+from fleet.readmodels.fleet_kept import fetch
 from tests.builders import T0, TestClock, a_cluster, a_node, a_workflow
 
 pytestmark = pytest.mark.django_db
@@ -25,11 +28,11 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def forgotten(broker: redis.Redis) -> Iterator[None]:
-    fleet_blob._read.clear()
+    fleet_kept._read.clear()
     clock.use(TestClock())
     yield
     clock.use(SYSTEM_CLOCK)
-    fleet_blob._read.clear()
+    fleet_kept._read.clear()
 
 
 @pytest.fixture
@@ -44,7 +47,7 @@ def fleet(db: None) -> Cluster:
 
 def test_rows_survive_the_packing(fleet: Cluster) -> None:
     rows = fleet_map.rows(None)
-    assert list(fleet_blob.unpack(fleet_blob.pack(rows))) == rows
+    assert list(fleet_kept.unpack(fleet_blob.pack(rows))) == rows
 
 
 def test_a_published_cluster_is_read_without_its_query_and_looks_the_same(viewer: Client, fleet: Cluster) -> None:
@@ -67,13 +70,15 @@ def test_a_change_is_a_new_version_and_pages_hear_of_it(fleet: Cluster, broker: 
     publisher.turn(7)
     assert len(fetch([fleet.pk])[fleet.pk]) == 7
     publisher.turn(7)
-    a_node(fleet, "gpu-new")
+    outbox.hint(
+        orjson.dumps([{"topic": "node", "ref": "9", "node": a_node(fleet, "gpu-new").name, "cluster": fleet.pk}])
+    )
     publisher.turn(8)
     assert len(fetch([fleet.pk])[fleet.pk]) == 8
     heard = []
     while (message := hears.get_message(timeout=0.2)) is not None:
         heard += orjson.loads(message["data"])
-    assert [hint["topic"] for hint in heard] == ["fleet", "fleet"]
+    assert [hint["topic"] for hint in heard] == ["fleet", "node", "fleet"]
 
 
 def test_without_a_blob_or_with_a_foreign_one_the_database_is_asked(
@@ -99,8 +104,8 @@ def test_a_redis_that_is_away_is_asked_once_and_the_page_stands(
         asked.append(1)
         raise redis.ConnectionError
 
-    monkeypatch.setattr(fleet_blob, "_silent_until", 0.0)
-    monkeypatch.setattr(fleet_blob.outbox, "connection", away)
+    monkeypatch.setattr(fleet_kept, "_silent_until", 0.0)
+    monkeypatch.setattr(fleet_kept.outbox, "connection", away)
     for _ in range(3):
         assert "gpu-sick" in viewer.get("/fleet/").content.decode()
     assert len(asked) == 1
@@ -122,3 +127,81 @@ def test_what_somebody_may_not_see_is_not_in_it(fleet: Cluster) -> None:
         Publisher(cluster.pk, cluster.name, from_nodes=1).turn(count)
     text = client_of("viewer", "west").get("/fleet/?view=table").content.decode()
     assert "gpu-west" in text and "gpu-sick" not in text
+
+
+def say(fleet: Cluster, topic: str = "node", node: str = "", ref: str = "1") -> None:
+    outbox.hint(orjson.dumps([{"topic": topic, "ref": ref, "node": node, "cluster": fleet.pk}]))
+
+
+def asked(publisher: Publisher) -> list[str]:
+    """The queries of nodes that a turn costs."""
+    with CaptureQueriesContext(connection) as seen:
+        publisher.turn(7)
+    return [query["sql"] for query in seen.captured_queries]
+
+
+def test_where_nothing_is_heard_of_nothing_is_asked_and_the_rows_stay(fleet: Cluster, broker: redis.Redis) -> None:
+    publisher = Publisher(fleet.pk, fleet.name, from_nodes=1)
+    assert len(asked(publisher)) == 1
+    before = fetch([fleet.pk])[fleet.pk]
+    assert asked(publisher) == []
+    assert fetch([fleet.pk])[fleet.pk] is before
+    broker.delete(f"muster:fleet:{fleet.pk}:rows", f"muster:fleet:{fleet.pk}:version")
+    assert asked(publisher) == []
+    fleet_kept._read.clear()
+    assert list(fetch([fleet.pk])[fleet.pk]) == fleet_map.rows(None)
+
+
+def test_what_a_hint_names_is_asked_for_alone_and_a_reader_takes_only_that(
+    fleet: Cluster, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher = Publisher(fleet.pk, fleet.name, from_nodes=1)
+    publisher.turn(7)
+    fetch([fleet.pk])
+    monkeypatch.setattr(fleet_kept, "unpack", lambda body: pytest.fail("all rows were read again"))
+    for name in ("gpu-1", "gpu-4", "gpu-sick"):
+        NodeVerdict.objects.filter(node__name=name).update(verdict="degraded", reason="Hot.")
+        say(fleet, node=name)
+        (query,) = asked(publisher)
+        assert name in query and "gpu-2" not in query
+        if name != "gpu-1":  # one version is skipped
+            assert list(fetch([fleet.pk])[fleet.pk]) == fleet_map.rows(None)
+
+
+@pytest.mark.parametrize("topic", ["mode", "incident", "policy"])
+def test_hints_that_name_no_node_cost_nothing_but_those_of_the_whole_fleet_do(fleet: Cluster, topic: str) -> None:
+    publisher = Publisher(fleet.pk, fleet.name, from_nodes=1)
+    publisher.turn(7)
+    say(fleet, topic)
+    outbox.hint(orjson.dumps([{"topic": "node", "ref": "1", "node": "gpu-1", "cluster": fleet.pk + 1}]))
+    assert asked(publisher) == []
+    say(fleet, "fleet", ref=str(fleet.pk))
+    assert len(asked(publisher)) == 1
+
+
+def test_a_lost_hint_is_made_good_by_the_next_look_at_everything(
+    fleet: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher = Publisher(fleet.pk, fleet.name, from_nodes=1)
+    publisher.turn(7)
+    NodeVerdict.objects.filter(node__name="gpu-3").update(verdict="lost")
+    Node.objects.filter(name="gpu-5").update(gone_at=T0)
+    publisher.turn(7)
+    assert len(fetch([fleet.pk])[fleet.pk]) == 7
+    monkeypatch.setattr(fleet_blob, "ALL_EVERY", 0.0)
+    publisher.turn(6)
+    assert list(fetch([fleet.pk])[fleet.pk]) == fleet_map.rows(None)
+
+
+def test_a_reader_that_is_too_far_behind_or_knew_another_observer_reads_all(fleet: Cluster) -> None:
+    publisher = Publisher(fleet.pk, fleet.name, from_nodes=1)
+    publisher.turn(7)
+    fetch([fleet.pk])
+    for n in range(fleet_blob.CHANGES_KEPT + 2):
+        NodeVerdict.objects.filter(node__name="gpu-3").update(reason=f"{n}")
+        say(fleet, node="gpu-3")
+        publisher.turn(7)
+    assert list(fetch([fleet.pk])[fleet.pk]) == fleet_map.rows(None)
+    NodeVerdict.objects.filter(node__name="gpu-2").update(verdict="lost")
+    Publisher(fleet.pk, fleet.name, from_nodes=1).turn(7)
+    assert list(fetch([fleet.pk])[fleet.pk]) == fleet_map.rows(None)

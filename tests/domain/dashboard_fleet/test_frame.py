@@ -15,6 +15,7 @@ from dashboard.csp import POLICY
 from fleet.access.models import User
 from fleet.audit.models import AuditRow
 from fleet.bus import outbox
+from fleet.inventory.models import Cluster
 from fleet.policy.models import Switch
 from tests.builders import a_cluster, a_node, an_incident
 from tests.domain.dashboard_fleet.conftest import PASSWORD
@@ -133,3 +134,18 @@ def test_the_jump_field_opens_what_it_names(viewer: Client) -> None:
 
 def test_hints_use_the_channel_that_streams_listen_to() -> None:
     assert outbox.HINT_CHANNEL == "muster:hints"
+
+
+def test_the_mode_in_the_frame_is_read_anew_when_it_changes(viewer: Client) -> None:
+    cluster = a_cluster(mode="observe")
+    page = viewer.get("/fleet/").content.decode()
+    assert 'data-live="mode cluster" data-src="/frame/mode"' in page
+    assert "Observe" in viewer.get("/frame/mode").content.decode()
+    Cluster.objects.filter(pk=cluster.pk).update(mode="automate")
+    assert "Automate" in viewer.get("/frame/mode").content.decode()
+
+
+def test_theme_and_time_zone_can_be_chosen_on_a_phone_too(viewer: Client) -> None:
+    page = viewer.get("/fleet/").content.decode()
+    menu = page.partition('class="narrow"')[2].partition('action="/logout/"')[0]
+    assert 'name="theme"' in menu and 'value="KST"' in menu and 'name="tz-inmenu"' in menu

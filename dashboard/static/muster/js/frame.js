@@ -23,12 +23,16 @@ document.addEventListener("click", (event) => {
   }
 });
 
-document.querySelector("[data-theme-form]")?.addEventListener("submit", async (event) => {
+const themes = [...document.querySelectorAll("[data-theme-form]")];
+
+async function themed(event) {
   if (!event.submitter) return;
   event.preventDefault();
   const form = event.currentTarget, chosen = event.submitter.value;
   const body = new FormData(form, event.submitter);
-  for (const button of form.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.value === chosen));
+  for (const button of themes.flatMap((one) => [...one.querySelectorAll("button")])) {
+    button.setAttribute("aria-pressed", String(button.value === chosen));
+  }
   if (chosen === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = chosen;
   document.dispatchEvent(new CustomEvent("muster:theme"));
@@ -37,7 +41,8 @@ document.querySelector("[data-theme-form]")?.addEventListener("submit", async (e
   } catch {
     // The theme holds for this page; the next click tries again.
   }
-});
+}
+for (const form of themes) form.addEventListener("submit", themed);
 
 export function toast(title, text, closeWord) {
   const place = document.querySelector("[data-toasts]");

@@ -3,3 +3,4 @@ import "./times.js";
 import "./frame.js";
 import "./live.js";
 import "./map.js";
+import "./use.js";
