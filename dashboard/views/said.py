@@ -65,7 +65,10 @@ def _node_state(page: NodePage, now: datetime) -> SafeString:
 
 def _holder(page: NodePage) -> Clause:
     node = page.node
-    ours = bool(node.hold_value) or (page.working and page.workflow is not None and bool(page.workflow.hold_value))
+    if page.foreign_mark:
+        text = _("Another installation of Muster holds the node, with the mark {mark}: only that one lets it go.")
+        return format_html(text, mark=page.foreign_mark)
+    ours = page.held_by_us
     if ours and page.incident is not None:
         link = format_html('<a href="{}">{}</a>', reverse("incident", args=[page.incident.pk]), page.incident.label)
         if node.foreign_hold:

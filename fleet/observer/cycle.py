@@ -6,9 +6,10 @@ that has just started knows nothing and should not say so of each node. Refuses 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from fleet.health.rules.catalogue import DEFAULTS
+from fleet.health.rules.types import NodeFacts
 from fleet.inventory import clusters
 from fleet.observer.conditions import Conditions
 from fleet.observer.judge import Judge
@@ -16,6 +17,7 @@ from fleet.observer.scraping import Scraper
 from fleet.observer.session import DATABASE_AWAY, Session
 from fleet.observer.verdicts import VerdictBook
 from fleet.telemetry.frame import STALE_INTERVALS, Frame
+from fleet.telemetry.targets import Target
 
 SKEW_SECONDS = DEFAULTS["clock-skew"].threshold
 
@@ -72,11 +74,9 @@ class Cycle:
             conditions.state("rules", self._judge.rules.problem, now)
         else:
             conditions.mend("rules")
-        failing = self._scraper.failing()
-        if failing:
-            example = failing[0].last_error or f"{failing[0].job} on {failing[0].node}"
-            text = f"{len(failing)} of {self._scraper.total()} exporters do not answer, for example: {example}"
-            conditions.state("scrape", text[:400], now)
+        silent = silence(self._scraper.failing(), self._scraper.total(), self._judge.facts.of)
+        if silent:
+            conditions.state("scrape", silent, now)
         else:
             conditions.mend("scrape")
         skewed = [t for t in list(self._frame.targets) if abs(float(self._frame.t.skew[t.index])) > SKEW_SECONDS]
@@ -89,3 +89,17 @@ class Cycle:
         if listed is not None:
             session.once(lambda: clusters.set_conditions(session.cluster_id, session.epoch, listed, now))
             conditions.wrote(listed, session.clock.monotonic())
+
+
+def silence(failing: Sequence[Target], total: int, facts: Mapping[str, NodeFacts]) -> str:
+    """What is wrong with the exporters, in words; "" when nothing is. Those of a node that we work on are silent
+    because of us: such nodes are counted beside the others, and are no trouble by themselves."""
+    ours = {target.node for target in failing if (known := facts.get(target.node)) and known.in_remediation}
+    others = [target for target in failing if target.node not in ours]
+    if not others:
+        return ""
+    example = others[0].last_error or f"{others[0].job} on {others[0].node}"
+    text = f"{len(others)} of {total} exporters do not answer, for example: {example}"
+    if not ours:
+        return text[:400]
+    return f"{text[:330]} Not counted: {len(ours)} {'node is' if len(ours) == 1 else 'nodes are'} booting by us."

@@ -124,7 +124,7 @@ def services(site: Site, environment: dict[str, str]) -> list[Spec]:
     web += ["--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "2"]
     celery = ["-m", "celery", "--quiet", "-A", "tasks"]
     beat = [*celery, "beat", "--schedule", str(site.run / "beat-schedule"), "--pidfile", "", "--loglevel", "WARNING"]
-    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--loglevel", "WARNING"]
+    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--loglevel", "INFO"]
     worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     return [
         _python(site, "web", *web, environment=environment),

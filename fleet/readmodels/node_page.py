@@ -106,6 +106,18 @@ class NodePage:
         return self.workflow is not None and self.workflow.state in OPEN_WORKFLOW_STATES
 
     @property
+    def held_by_us(self) -> bool:
+        """By a workflow of ours, whose mark the cluster has shown already or not yet."""
+        if self.node.hold_value:
+            return self.parts.hold_is_ours
+        return self.working and self.workflow is not None and bool(self.workflow.hold_value)
+
+    @property
+    def foreign_mark(self) -> str:
+        """The mark of another installation's hold, or "" without one."""
+        return "" if self.held_by_us else self.node.hold_value
+
+    @property
     def seen_gpus(self) -> int:
         return sum(1 for gpu in self.gpus if gpu.measured and not gpu.gone)
 

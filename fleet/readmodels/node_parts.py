@@ -39,6 +39,14 @@ class Parts:
     workflow: Workflow | None
     steps: list[Step]
     rejections: list[Rejection]
+    hold_is_ours: bool
+
+
+def marked_by_us() -> Exists:
+    """Does the mark of a hold on a node come from a workflow of ours? An annotation alone may be anybody's."""
+    return Exists(
+        Workflow.objects.filter(node=OuterRef("pk"), hold_value=OuterRef("hold_value")).exclude(hold_value="")
+    )
 
 
 def find(name: str, clusters: frozenset[str] | None, cluster: str = "") -> list[Node]:
@@ -70,9 +78,10 @@ def parts_of(node: Node) -> Parts:
             p_cause=rows_of(Incident.objects.filter(workflows__pk=Subquery(current[:1]))),
             p_steps=rows_of(Step.objects.filter(workflow_id=Subquery(current[:1])).order_by("started_at", "pk")),
             p_rejections=rows_of(_refused(node), REFUSED),
+            p_ours=marked_by_us(),
         )
         .values("p_devices", "p_aliases", "p_bmcs", "p_signals", "p_tickets", "p_incidents", "p_shared", "p_workflows",
-                "p_cause", "p_steps", "p_rejections")
+                "p_cause", "p_steps", "p_rejections", "p_ours")
         .get()
     )  # fmt: skip
     workflow = _first(rebuilt(Workflow, row["p_workflows"]))
@@ -92,6 +101,7 @@ def parts_of(node: Node) -> Parts:
         workflow=workflow,
         steps=rebuilt(Step, row["p_steps"]),
         rejections=rebuilt(Rejection, row["p_rejections"]),
+        hold_is_ours=row["p_ours"],
     )
 
 

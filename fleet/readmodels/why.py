@@ -12,6 +12,7 @@ from fleet.health.models import Incident
 from fleet.inventory.models import Node
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Step, Workflow
+from fleet.readmodels.node_parts import marked_by_us
 
 
 class NoSuchNode(Exception):
@@ -45,13 +46,20 @@ def why(cluster: str, name: str, now: datetime) -> dict[str, Any]:
         if workflow and workflow.incident
         else Incident.objects.filter(node=node, state=Incident.OPEN).order_by("pk").first() or _shared(node)
     )
-    return answer(node, workflow, incident, None if workflow is None else _step_text(workflow), now)
+    mark = "" if workflow is not None or not node.hold_value or _ours(node) else node.hold_value
+    return answer(node, workflow, incident, None if workflow is None else _step_text(workflow), now, mark)
 
 
 def answer(
-    node: Node, workflow: Workflow | None, incident: Incident | None, step_text: str | None, now: datetime
+    node: Node,
+    workflow: Workflow | None,
+    incident: Incident | None,
+    step_text: str | None,
+    now: datetime,
+    foreign_mark: str = "",
 ) -> dict[str, Any]:
-    """The same for rows that were read already; a workflow that is over is none."""
+    """The same for rows that were read already; a workflow that is over is none. `foreign_mark` is the mark of another
+    installation's hold."""
     verdict = getattr(node, "verdict_row", None)
     lifecycle = getattr(node, "lifecycle", None)
     planned = workflow is not None and workflow.state == WorkflowState.PLANNED
@@ -69,8 +77,12 @@ def answer(
         "step": None if workflow is None or planned else _step(workflow, step_text or ""),
         "blocked": _blocked(workflow, now) if workflow is not None else _waiting(incident, now),
         "would": [item["verb"] for item in workflow.plan] if workflow is not None and planned else [],
-        "text": sentence(node, workflow, incident),
+        "text": sentence(node, workflow, incident, foreign_mark),
     }
+
+
+def _ours(node: Node) -> bool:
+    return Node.objects.filter(marked_by_us(), pk=node.pk).exists()
 
 
 def _iso(at: datetime | None) -> str | None:
@@ -139,12 +151,15 @@ def _waiting(incident: Incident | None, now: datetime) -> dict[str, Any] | None:
     return {"reason": reason, "text": text, "since": _iso(incident.detected_at), "until": _iso(until)}
 
 
-def sentence(node: Node, workflow: Workflow | None, incident: Incident | None) -> str:
-    """One sentence for a person."""
+def sentence(node: Node, workflow: Workflow | None, incident: Incident | None, foreign_mark: str = "") -> str:
+    """What a person wants to know, in a sentence or two."""
     if workflow is None:
-        if incident is not None:
-            return f"{incident.title}; nothing is planned for it."
-        return "Nothing is wrong and nothing is under way."
+        told = f"{incident.title}; nothing is planned for it." if incident is not None else ""
+        if foreign_mark:
+            return f"{told} Another installation of Muster holds it, with the mark {foreign_mark}.".strip()
+        if node.foreign_hold:
+            return f"{told} It was cordoned outside Muster; whoever did it must uncordon it.".strip()
+        return told or "Nothing is wrong and nothing is under way."
     cause = f" because {incident.title}" if incident else ""
     if workflow.state == WorkflowState.PLANNED:
         verbs = ", ".join(item["verb"] for item in workflow.plan)

@@ -12,7 +12,7 @@ from fleet.inventory.models import Cluster, Node
 from fleet.readmodels.company import record_of
 from fleet.readmodels.why import why
 from fleet.tickets.models import Ticket
-from tests.builders import T0, a_node, an_incident
+from tests.builders import T0, a_node, a_workflow, an_incident
 from tests.domain.dashboard_details.conftest import a_signal
 
 pytestmark = pytest.mark.django_db
@@ -82,3 +82,19 @@ def test_the_score_of_a_repeat_offender_shows_what_it_is_made_of(viewer: Client,
         cluster=node.cluster, node=node, state="closed", title="Board", opened_at=T0 - timedelta(days=3), closed_at=T0
     )
     assert record_of(node, T0).score == 0
+
+
+def test_a_hold_of_another_installation_is_not_called_ours(viewer: Client, node: Node) -> None:
+    Node.objects.filter(pk=node.pk).update(hold_value="17/abc", unschedulable=True)
+    page = viewer.get(f"/nodes/{node.name}/").content.decode()
+    assert "Another installation of Muster holds the node, with the mark 17/abc" in page
+    assert "Held by another Muster" in page and "Muster holds the node." not in page and ">Held by Muster<" not in page
+    assert "Another installation of Muster holds it, with the mark 17/abc." in why("", node.name, T0)["text"]
+
+
+def test_a_hold_that_a_workflow_of_ours_wrote_is_ours_even_when_that_is_over(viewer: Client, node: Node) -> None:
+    Node.objects.filter(pk=node.pk).update(hold_value="17/abc", unschedulable=True)
+    a_workflow(node, an_incident(node, state="resolved"), state="failed", hold_value="17/abc", ended_at=T0)
+    page = viewer.get(f"/nodes/{node.name}/").content.decode()
+    assert "Another installation" not in page and ">Held by Muster<" in page
+    assert "Another installation" not in why("", node.name, T0)["text"]

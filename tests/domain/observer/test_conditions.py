@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from fleet.health.rules.types import NodeFacts
 from fleet.observer.conditions import Conditions
+from fleet.observer.cycle import silence
 from fleet.ports.cluster import WatchState
+from fleet.telemetry.targets import Target
 from tests.builders import T0
 
 
@@ -40,3 +43,14 @@ def test_a_problem_keeps_its_beginning_over_a_restart() -> None:
     conditions = Conditions(known)
     conditions.state("scrape", "1 of 2", T0 + timedelta(hours=1))
     assert conditions.changed(0) is None
+
+
+def test_exporters_of_nodes_that_we_boot_are_counted_apart_and_are_no_trouble_by_themselves() -> None:
+    facts = {name: NodeFacts(name, True, T0, in_remediation=name != "gpu-1") for name in ("gpu-1", "gpu-2", "gpu-3")}
+    sick = Target(0, "gpu-1", "dcgm", failures=2, last_error="dcgm on gpu-1: connection refused.")
+    ours = [Target(1, "gpu-2", "dcgm", failures=2), Target(2, "gpu-2", "node", failures=2)]
+    assert silence([], 9, facts) == "" and silence(ours, 9, facts) == ""
+    assert silence([sick], 9, facts) == f"1 of 9 exporters do not answer, for example: {sick.last_error}"
+    told = silence([*ours, sick, Target(3, "gpu-3", "node")], 9, facts)
+    assert told.startswith("1 of 9 exporters") and told.endswith("Not counted: 2 nodes are booting by us.")
+    assert silence([Target(4, "gone", "dcgm", failures=1)], 9, facts).startswith("1 of 9")

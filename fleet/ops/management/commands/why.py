@@ -27,7 +27,8 @@ class Command(BaseCommand):
         except NoSuchNode as error:
             raise CommandError(str(error)) from error
         if options["json"]:
-            # Scripts chain lookups on it: an empty object is as false as null, and they need no special case.
+            # Scripts chain look-ups on `blocked`, which null would break: an empty object stands for null there. It is
+            # as false as null; the API, whose schema has types, says null.
             self.stdout.write(json.dumps({**answer, "blocked": answer["blocked"] or {}}))
             return
         self.stdout.write(f"{answer['node']}: {answer['state']}, {answer['verdict']}. {answer['text']}")
