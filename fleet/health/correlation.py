@@ -41,9 +41,12 @@ ACTIONS = (
     "contact_support",
     "reset_gpu",
     "reboot_node",
+    "fence_node",
     "replace_part",
 )
-ACTING = frozenset({"confirm", "ticket", "inspect", "contact_support", "reset_gpu", "reboot_node", "replace_part"})
+ACTING = frozenset(
+    {"confirm", "ticket", "inspect", "contact_support", "reset_gpu", "reboot_node", "fence_node", "replace_part"}
+)
 """Action classes that ask somebody to do something to the node; the others are signals without an incident."""
 
 

@@ -1,12 +1,12 @@
 """Rules on the host: not ready, and a clock that is off.
 
 Decides from the Ready condition that the observer saw, timed by our own monotonic clock from when we first saw it
-bad, so that a stepped clock opens nothing early. Refuses to call a node lost: that needs its lease, its peers and its
-BMC.
+bad, so that a stepped clock opens nothing early. Refuses to call a node lost on the API server's word alone.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,16 @@ import numpy as np
 from fleet.health.rules.base import FrameRule, number
 from fleet.health.rules.findings import Findings
 from fleet.health.rules.levels import Bools, Level, Name
-from fleet.health.rules.types import ClusterView, Edge, Rule
+from fleet.health.rules.lostness import Lostness
+from fleet.health.rules.types import ActionClass, ClusterView, Edge, Rule
 from fleet.telemetry.frame import Frame
+
+FENCE: ActionClass = "fence_node"
+GONE = "The host is gone: no lease, no exporter, and its peers are heard (%(reason)s)"
 
 
 class NotReady(FrameRule):
-    """Ready is False or Unknown for the window."""
+    """Ready is False or Unknown for the window; a host that every view says is gone is fenced, not rebooted."""
 
     def __init__(self, rule: Rule, frame: Frame, findings: Findings) -> None:
         super().__init__(rule, frame, findings)
@@ -36,22 +40,25 @@ class NotReady(FrameRule):
         for key in self.findings.of_cause(self.rule.id):
             if key[0] in view.nodes and key[0] not in sick:
                 edges += self.findings.clear(key, view.now, "ready_again")
+        lostness = Lostness(view) if sick else None
         for name, facts in sick.items():
             if name not in self.since:
                 seen = self._waiting.pop(name, view.now.timestamp())
                 self.since_wall[name] = seen
                 self.since[name] = view.monotonic - max(0.0, view.now.timestamp() - seen)
                 self.findings.remember(name)
-            if facts.in_remediation or (name, "", self.rule.id) in self.findings.open:
-                continue
             bad_for = view.monotonic - self.since[name]
-            if bad_for >= self.pools.rule(self.rule, name).window:
-                edges += self._tell(view, name, bad_for)
+            if facts.in_remediation or bad_for < self.pools.rule(self.rule, name).window:
+                continue
+            gone = lostness is not None and lostness.says(name)
+            known = self.findings.open.get((name, "", self.rule.id))
+            if known is None or (gone and known.edge.action_class != FENCE):
+                edges += self._tell(view, name, bad_for, gone)
         if self._waiting:
             self._waiting = {name: at for name, at in self._waiting.items() if name not in view.nodes}
         return edges
 
-    def _tell(self, view: ClusterView, name: str, bad_for: float) -> list[Edge]:
+    def _tell(self, view: ClusterView, name: str, bad_for: float, gone: bool) -> list[Edge]:
         facts = view.nodes[name]
         word = "Unknown" if facts.ready is None else "False"
         since = facts.ready_since or view.now
@@ -59,7 +66,12 @@ class NotReady(FrameRule):
         before = since < facts.connected_at
         evidence = {"ready": word, "reason": facts.ready_reason, "seconds": round(bad_for), "before_connection": before}
         edge = self.edge(view, name, "", "Node is not ready: %(reason)s", args, since.timestamp(), evidence)
-        return self.findings.observe(edge, facts, view.now, current=True)
+        if not gone:
+            return self.findings.observe(edge, facts, view.now, current=True)
+        told = {**evidence, "lost": True}
+        asked = self.findings.ask((name, "", self.rule.id), FENCE, "unhealthy", told, view.now)
+        edge = replace(edge, action_class=FENCE, title=GONE, evidence=told)
+        return asked or self.findings.observe(edge, facts, view.now, current=True)
 
     def export(self, node: str) -> Any:
         return {"wall": self.since_wall[node]} if node in self.since_wall else None

@@ -17,6 +17,7 @@ Severity = Literal["degraded", "unhealthy"]
 ActionClass = Literal[
     "reset_gpu",
     "reboot_node",
+    "fence_node",
     "restart_app",
     "inspect",
     "contact_support",
@@ -28,7 +29,7 @@ ActionClass = Literal[
 ]
 Source = Literal["kernel_log", "dcgm", "node_exporter", "kubernetes", "exporter", "health_event"]
 EdgeKind = Literal["opened", "refreshed", "cleared"]
-VerdictWord = Literal["healthy", "degraded", "unhealthy", "unknown"]
+VerdictWord = Literal["healthy", "degraded", "unhealthy", "unknown", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class NodeFacts:
     gpu_capacity: int | None = None
     gpu_allocatable: int | None = None
     gpus_advertised: bool = True  # by a device plugin; claims (DRA) leave no count on the node
+    gpus_elsewhere: bool = False  # handed to virtual machines (vfio): the host and its exporters do not see them
     gpus_divided: bool = False  # MIG, time-slicing or passthrough: what is advertised are no whole GPUs
 
     @property

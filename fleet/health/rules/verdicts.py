@@ -1,13 +1,14 @@
 """From findings, freshness and readiness to one verdict per node.
 
-Decides the order: unhealthy (proved), then unknown (no fresh data), then degraded, then healthy. Missing data is its
-own state: a node whose exporter is silent is unknown, with the exporter and the time in the reason, and never
-healthy. A node without GPUs is not asked for DCGM. Refuses `lost`, which needs more than one view.
+Decides the order: lost (every view says that the host is gone), unhealthy (proved), unknown (no fresh data), degraded,
+healthy. Missing data is its own state: a node whose exporter is silent is unknown, with the exporter and the time in
+the reason, and never healthy. A node without GPUs is not asked for DCGM.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -52,6 +53,9 @@ class Verdicts:
     ) -> Verdict:
         devices = _devices(findings)
         worst = max(findings, key=_weight, default=None)
+        lost = next((finding for finding in findings if finding.edge.action_class == "fence_node"), None)
+        if lost is not None:
+            return replace(_of(lost, devices), verdict="lost")
         if worst is not None and worst.edge.severity == "unhealthy":
             return _of(worst, devices)
         if facts.ready is not True:

@@ -42,6 +42,7 @@ class World:
         }
         self.gpu: dict[tuple[str, int], dict[str, float]] = {}
         self.gone: set[tuple[str, int]] = set()
+        self.silent: set[str] = set()
         self.ports: dict[tuple[str, str], tuple[int, int, int]] = {}
         self.mounts: dict[tuple[str, str], str] = {}
         self.start()
@@ -80,12 +81,20 @@ class World:
     def scrape(self, *jobs: str, after: float = 15.0, cycle: bool = True) -> list[Edge]:
         """Every exporter answers (or only those named), then the rules look."""
         self.pass_time(after)
-        for name in self.facts:
+        for name in self.facts.keys() - self.silent:
             for job in jobs or ("dcgm-exporter", "node-exporter"):
                 body = self._dcgm(name) if job == "dcgm-exporter" else self._node(name)
                 target = self.frame.target(name, job, 15.0)
                 self.intake.scraped(target, body, self.mono, self.now.timestamp())
         return self.cycle() if cycle else []
+
+    def scrape_but(self, *silent: str) -> list[Edge]:
+        """The exporters of these nodes do not answer; all others do."""
+        self.silent = set(silent)
+        for name in silent:
+            for job in ("dcgm-exporter", "node-exporter"):
+                self.fail(job, name)
+        return self.scrape()
 
     def fail(self, job: str, node: str = "n1") -> None:
         self.intake.failed(self.frame.target(node, job, 15.0), f"{job} on {node} did not answer in time.")
