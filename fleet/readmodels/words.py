@@ -106,6 +106,7 @@ SOURCES: dict[str, Word] = {
 }
 ACTION_CLASSES: dict[str, Word] = {
     "reboot_node": lazy("a reboot"),
+    "fence_node": lazy("fencing through its BMC"),
     "reset_gpu": lazy("a GPU reset"),
     "replace_part": lazy("a new part"),
     "inspect": lazy("an inspection"),
