@@ -28,7 +28,9 @@ MAX_BYTES = 64 * 1024 * 1024
 _HELD = {"node": (Node, "name"), "bmc_address": (Bmc, "address"), "bmc_uuid": (Bmc, "pinned_uuid"),
          "serial": (Bmc, "pinned_serial"), "credential_ref": (Bmc, "credential_ref"), "ca": (Bmc, "ca"),
          "slurm": (Alias, "value"), **{place: (Node, place) for place in PLACES}}  # fmt: skip
-LONGEST = {column: int(model._meta.get_field(field).max_length or 0) for column, (model, field) in _HELD.items()}
+LONGEST: dict[str, int] = {
+    column: getattr(model._meta.get_field(name), "max_length", 0) or 0 for column, (model, name) in _HELD.items()
+}
 
 
 class UnreadableFile(ValueError):

@@ -98,7 +98,7 @@ class Push:
         headers.append((b"content-type", b"application/json"))
         if answer.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
-        if answer.status in (408, 413):  # what else is coming of the body is not waited for
+        if answer.status in (413, 503):  # what else is coming of the body is not waited for
             headers.append((b"connection", b"close"))
         if answer.status in (429, 503):
             headers.append((b"retry-after", b"1"))
@@ -254,7 +254,7 @@ async def _body(headers: Headers, receive: Receive) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             body = await _received(receive)
     except TimeoutError as error:
-        raise Answered(408, f"The body did not arrive within {BODY_SECONDS:g} s.") from error
+        raise Answered(503, f"The body did not arrive within {BODY_SECONDS:g} s; send it again.") from error
     if packed not in (b"gzip", b"x-gzip"):
         return body
     try:

@@ -17,7 +17,7 @@ from fleet.telemetry.exposition import parse
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.healthevents import EventBatch, read_alerts, read_events
 from fleet.telemetry.intake import Intake
-from fleet.telemetry.kernellog import MAX_HOST, MAX_TEXT, Batch, read_batch, read_time
+from fleet.telemetry.kernellog import MAX_HOST, MAX_TEXT, Batch, plain, read_batch, read_time
 from fleet.telemetry.series import REJECTS
 from fleet.telemetry.seriescache import SeriesCache
 from tests.unit.telemetry.texts import Series, plainly
@@ -100,7 +100,7 @@ def kernel_records(data: bytes) -> None:
 
 
 def kernel_line(data: bytes) -> None:
-    _signal(data.decode("utf-8", "replace"))
+    _signal(plain(data.decode("utf-8", "replace"))[:MAX_TEXT])
     read_time(data.decode("utf-8", "surrogateescape"))
 
 
