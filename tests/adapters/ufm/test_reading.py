@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.adapters import ufm
@@ -157,6 +157,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(JSON, max_size=5) | JSON)
 def test_any_json_is_links_and_alarms_or_refused(document: object) -> None:
     body = json.dumps(document).encode()
@@ -170,6 +171,7 @@ def test_any_json_is_links_and_alarms_or_refused(document: object) -> None:
         assert isinstance(document, list) and len(seen) + found.refused.total() == len(document)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_answer_or_refused(body: bytes) -> None:
     for read in (decode.links, decode.alarms, decode.names_of_ports):

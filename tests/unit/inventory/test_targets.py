@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.inventory.targets import KINDS, BadTargets, parse
@@ -94,6 +94,7 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert len(mistakes(text)) == 4
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(["version", "nodes", "fabric", *KINDS]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.ports.fabric import AlarmSeen, EndSeen
@@ -145,6 +145,7 @@ def test_an_aggregation_manager_speaks_for_itself() -> None:
     assert fabrictext.sharp(b"<html>") == fabrictext.SharpSeen(None, None, None)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400) | st.integers(0, len(EXPORTER)).map(lambda at: EXPORTER[:at] + b"\xff" + EXPORTER[at:]))
 def test_any_bytes_leave_the_frame_whole(body: bytes) -> None:
     frame = Frame()
