@@ -1,11 +1,16 @@
 """Which node a label set says it is about.
 
-Decides which labels name a host, whichever of the usual ones a scraper or an alert carries. Refuses to resolve the
-names: they are claims, and the alias table judges them.
+Decides which labels name a host, whichever of the usual ones a scraper or an alert carries, and what a changed alias
+table changes for names that were judged before. Refuses to resolve them: they are claims, and the table judges them.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
+from fleet.telemetry.series import Ambiguous, Resolver
+
+MAX_NAMES = 200_000  # that are remembered with their answer
 NODE_LABELS = ("Hostname", "hostname", "node", "nodename", "node_name", "kubernetes_node")
 
 
@@ -23,3 +28,31 @@ def claims(labels: dict[str, str]) -> list[str]:
     if not said and labels.get("instance"):
         said = [instance_host(labels["instance"])]
     return said
+
+
+class Answers:
+    """Whose each name was when it was first asked for, as long as what was cached by that answer may still be there."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | Ambiguous | None] = {}
+
+    def ask(self, name: str, resolve: Resolver) -> str | Ambiguous | None:
+        answer = resolve(name)
+        if len(self._known) < MAX_NAMES:
+            self._known.setdefault(name, answer)
+        return answer
+
+    def again(self, resolve: Resolver) -> Literal["all", "unknown", "none"]:
+        """The table changed: which cached verdicts may be others now. `unknown`: those on names that were nobody's.
+
+        A fleet's series met anew cost minutes, and the table changes with every node that comes.
+        """
+        known = self._known
+        if len(known) >= MAX_NAMES:
+            self._known = {}
+            return "all"
+        self._known = {name: resolve(name) for name in known}
+        changed = [answer for name, answer in known.items() if self._known[name] != answer]
+        if any(answer is not None for answer in changed):
+            return "all"
+        return "unknown" if changed else "none"

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fleet.ports.metrics import Vector
 from fleet.telemetry import blanks, names, series
+from fleet.telemetry.claims import Answers
 from fleet.telemetry.frame import STALE_INTERVALS, Frame, Rows
 from fleet.telemetry.intake import MAX_SKEW_SECONDS
 from fleet.telemetry.promql import Question
@@ -73,6 +74,7 @@ class Gleaner:
         self.counts: Counter[str] = Counter()
         self.refused: dict[tuple[str, str], tuple[int, str]] = {}  # (reason, who) -> (count, sentence)
         self.paces: dict[str, Pace] = {}
+        self._answers = Answers()
         self._cache: dict[str, dict[tuple[str, ...], int]] = {}
         self._source: dict[int, float] = {}  # target -> time of its newest sample
         self._beats: dict[int, _Beat] = {}
@@ -81,7 +83,9 @@ class Gleaner:
         self._partial: set[str] = set()
 
     def aliases_changed(self) -> None:
-        self._cache.clear()
+        """Whose a series is was cached with it."""
+        if self._answers.again(self.resolve) != "none":
+            self._cache.clear()
 
     def begin(self, beats: Sequence[tuple[Question, Vector]], mono: float, wall: float) -> None:
         """A new round: which exporters have newer samples than the last one."""
@@ -174,10 +178,10 @@ class Gleaner:
     def _node(self, labels: Mapping[str, str]) -> str | int:
         """Whose the series is, or why it is nobody's. What the exporter says and where it was scraped must agree."""
         said, at = series.host_label(dict(labels)), labels.get("node") or _host(labels.get("instance", ""))
-        place = self.resolve(at) if at else None
+        place = self._answers.ask(at, self.resolve) if at else None
         if not said:
             return _answer(place)
-        claimed = self.resolve(said)
+        claimed = self._answers.ask(said, self.resolve)
         if isinstance(claimed, str) and isinstance(place, str) and claimed != place:
             return series.OTHER_NODE
         return _answer(claimed)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleet.telemetry import blanks, names, series
-from fleet.telemetry.claims import claims
+from fleet.telemetry.claims import Answers, claims
 from fleet.telemetry.frame import MAX_ROWS_PER_TARGET, NEVER, STALE_INTERVALS, Frame
 from fleet.telemetry.intake import MAX_SKEW_SECONDS
 from fleet.telemetry.remotewrite import STALE, PushCache, PushedSamples
@@ -28,7 +28,6 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 PREFIX, GPU_SUFFIX = "push/", "/gpu"
 MAX_JOBS = 32  # pushed jobs of one node; more is somebody inventing names
-MAX_CLAIMS = 200_000  # names that are remembered with their answer
 BASELINE_ROUNDS = 3  # a request may bring half of a scrape: what is new that early was there before
 FORGET_SECONDS = 3600.0
 EVERYDAY = frozenset({"unwanted", "blank", "nan", "history", "out_of_order", "also_scraped", "stale_marker"})
@@ -77,7 +76,7 @@ class PushIntake:
         self._jobs: Counter[str] = Counter()
         self._process_start: dict[int, float] = {}
         self._swept = NEVER
-        self._claims: dict[str, str | Ambiguous | None] = {}  # name -> whose it was when last asked
+        self._answers = Answers()
 
     def cache(self, node: str, mono: float) -> PushCache:
         """What a sender may know: one that speaks for a single node shares no verdicts with the others."""
@@ -88,18 +87,13 @@ class PushIntake:
         return found
 
     def aliases_changed(self) -> None:
-        """Whose a series is was cached with it: forget what another answer would change.
-
-        Only that: a whole fleet's series met anew would cost minutes, and tables change with every node that comes.
-        """
-        changed = [known for name, known in self._claims.items() if self.resolve(name) != known]
-        if len(self._claims) >= MAX_CLAIMS or any(known is not None for known in changed):
+        """Whose a series is was cached with it: forget what another answer would change."""
+        stale = self._answers.again(self.resolve)
+        if stale == "all":
             self._caches.clear()
-        elif changed:  # nobody's until now, so refused alone for that
+        elif stale == "unknown":
             for cache in self._caches.values():
-                cache.young = {key: row for key, row in cache.young.items() if row != series.NO_NODE}
-                cache.old = {key: row for key, row in cache.old.items() if row != series.NO_NODE}
-        self._claims = {name: self.resolve(name) for name in self._claims} if len(self._claims) < MAX_CLAIMS else {}
+                cache.forget(series.NO_NODE)
 
     def place(self, labels: dict[str, str], only: str, mono: float) -> int:
         """The row of a series, made at first sight, or a negative reject code."""
@@ -136,9 +130,7 @@ class PushIntake:
         said = claims(labels)
         found: set[str] = set()
         for name in said:
-            node = self.resolve(name)
-            if len(self._claims) < MAX_CLAIMS:
-                self._claims[name] = node
+            node = self._answers.ask(name, self.resolve)
             if node is None or isinstance(node, Ambiguous):
                 code = series.NO_NODE if node is None else series.TWO_NODES
                 self.examples[REJECTS[code]] = name[:253]

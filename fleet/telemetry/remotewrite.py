@@ -84,6 +84,11 @@ class PushCache:
             self.young[key] = row
         return row
 
+    def forget(self, row: int) -> None:
+        """All series with this row (a reject code): they are met anew."""
+        self.young = {key: known for key, known in self.young.items() if known != row}
+        self.old = {key: known for key, known in self.old.items() if known != row}
+
     def settle(self) -> None:
         size = len(self.young)
         if size > self.most or (size > self.limit and self.now - self.turned >= GENERATION_SECONDS):

@@ -35,9 +35,9 @@ class Target:
     rejects: Counter[str] = field(default_factory=Counter)
 
     def claim(self, said: str, code: int) -> None:
-        """Remember how a host name was judged; of too many none, so that every change of names counts."""
-        if len(self.claims) < MAX_CLAIMS:
-            self.claims[said] = code
+        """Remember how a host name was first judged; of too many none, so that every change of names counts."""
+        if said in self.claims or len(self.claims) < MAX_CLAIMS:
+            self.claims.setdefault(said, code)  # what is cached since may stand on the first verdict
         else:
             self.claims[""] = _NO_CODE
 

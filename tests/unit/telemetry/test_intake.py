@@ -127,16 +127,20 @@ def test_a_changed_alias_table_is_believed_at_once(station: Station) -> None:
 
 
 TABLES = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(["n1", "n2", AMBIGUOUS]), max_size=3)
+HOSTS = st.lists(st.sampled_from(["n1", "a", "b", "c"]), max_size=3)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(TABLES, st.lists(st.sampled_from(["n1", "a", "b", "c"]), max_size=3)), max_size=5))
+@given(st.lists(st.tuples(TABLES, HOSTS, HOSTS), max_size=5))
 def test_a_table_that_changes_is_believed_as_by_one_who_never_knew_another(
-    turns: list[tuple[dict[str, str | Ambiguous], list[str]]],
+    turns: list[tuple[dict[str, str | Ambiguous], list[str], list[str]]],
 ) -> None:
+    """Even where a scrape came after the new table and before word of it."""
     station = Station()
-    for table, hosts in turns:
-        station.intake.aliases_changed(table.get)
+    for table, between, hosts in turns:
+        station.intake.resolve = table.get
+        station.scrape(b"".join(dcgm(host, {TEMP: 60}) for host in between))
+        station.intake.aliases_changed()
         body = b"".join(dcgm(host, {TEMP: 60}) for host in hosts)
         fresh = Station()
         fresh.intake.aliases_changed(table.get)
