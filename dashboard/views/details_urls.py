@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from dashboard.views import audit, incident, node, rules, suspicion, ticket, workflow
+from dashboard.views import audit, incident, node, offenders, rules, suspicion, ticket, workflow
 
 urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/", node.node, name="node"),
@@ -19,6 +19,7 @@ urlpatterns: list[URLPattern] = [
     path("incidents/<int:pk>/", incident.detail, name="incident"),
     path("incidents/<int:pk>/charts/<int:place>.json", suspicion.chart, name="incident_chart"),
     path("incidents/<int:pk>/<slug:act>/", incident.handle, name="incident_handle"),
+    path("offenders/", offenders.index, name="offenders"),
     path("rules/", rules.index, name="rules"),
     path("tickets/", ticket.index, name="tickets"),
     path("tickets/<int:pk>/", ticket.detail, name="ticket"),

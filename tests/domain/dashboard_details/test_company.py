@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from fleet.health.models import Incident, IncidentMember, Signal
 from fleet.inventory.models import Cluster, Node
-from fleet.readmodels.company import record_of
+from fleet.readmodels.company import offenders, record_of
 from fleet.readmodels.why import why
 from fleet.tickets.models import Ticket
 from tests.builders import T0, a_node, a_workflow, an_incident
-from tests.domain.dashboard_details.conftest import a_signal
+from tests.domain.dashboard_details.conftest import a_signal, client_of
 
 pytestmark = pytest.mark.django_db
 
@@ -98,3 +100,29 @@ def test_a_hold_that_a_workflow_of_ours_wrote_is_ours_even_when_that_is_over(vie
     page = viewer.get(f"/nodes/{node.name}/").content.decode()
     assert "Another installation" not in page and ">Held by Muster<" in page
     assert "Another installation" not in why("", node.name, T0)["text"]
+
+
+def test_the_list_of_offenders_is_the_nodes_records_in_order(viewer: Client, cluster: Cluster, node: Node) -> None:
+    worse, shared_only, mended = (a_node(cluster, f"gpu-r01-1{n}") for n in range(3))
+    an_incident(node, title="One fault")
+    for day in range(3):
+        an_incident(worse, device=f"GPU-{day}", title=f"Fault {day}", detected_at=T0 - timedelta(days=14 * day))
+    whole = an_incident(shared_only, cause="fabric")
+    an_incident(shared_only, device="GPU-9", part_of=whole)
+    Incident.objects.filter(pk=whole.pk).update(node=None, scope="leaf")
+    an_incident(mended, detected_at=T0 - timedelta(days=3), title="Before the repair")
+    Ticket.objects.create(
+        cluster=cluster, node=mended, title="A part", opened_at=T0 - timedelta(days=2), state="closed",
+        closed_at=T0 - timedelta(days=1),
+    )  # fmt: skip
+    with CaptureQueriesContext(connection) as seen:
+        found = offenders(None, T0)
+    assert len(seen) == 5
+    assert [offender.node.name for offender in found] == [worse.name, node.name]
+    assert [offender.record.score for offender in found] == [record_of(o.node, T0).score for o in found]
+    assert found[0].record.score == pytest.approx(1.75)
+    page = viewer.get("/offenders/").content.decode()
+    assert page.index("Fault 0") < page.index("One fault") and "Before the repair" not in page
+    assert "/offenders/" in viewer.get("/incidents/").content.decode()
+    assert "/offenders/" in viewer.get("/fleet/").content.decode()
+    assert worse.name not in client_of("viewer", "west").get("/offenders/").content.decode()
