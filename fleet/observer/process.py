@@ -25,6 +25,7 @@ from django.db import connection
 from fleet import wiring
 from fleet.inventory import clusters, lease
 from fleet.inventory.models import Cluster, MetricsSource
+from fleet.observer import garbage
 from fleet.observer.conditions import Conditions
 from fleet.observer.cycle import Cycle
 from fleet.observer.discovery import Discovery
@@ -151,6 +152,7 @@ class Observer:
 
     def start(self) -> None:
         session = self.session
+        garbage.begin()
         session.persist(self._remember)
         watches = (("nodes", self.world.node_change), ("pods", self.world.pod_change))
         for resource, take in watches:
@@ -238,14 +240,19 @@ class Observer:
         self.conditions.watch(state, self.session.clock.now())
 
     def _announce(self) -> None:
-        """The ready file, once nodes are written and the push server listens."""
+        """The ready file, once nodes are written and the push server listens; then the first round of scrapes."""
         session = self.session
         while not session.stopping():
             url = session.run_dir / f"observer-{session.name}.url"
             if self.writer.connected and self.front.loop is not None and url.exists():
                 publish(session.run_dir / f"observer-{session.name}.ready", str(os.getpid()))
-                return
+                break
             session.stop.wait(0.05)
+        while not session.stopping():
+            if self.scraper.round_done:
+                garbage.set_aside()
+                return
+            session.stop.wait(1.0)
 
     def wait(self) -> None:
         """Until the session ends; then a short patience for the threads, and the lease is let go."""

@@ -122,16 +122,19 @@ class World:
             self.exporters_version += 1
 
     def take(self) -> Pending:
-        """Everything that changed since the last time. `give_back` returns what could not be written."""
+        """Everything that changed since the last time; loads only of nodes that are written with it or were before.
+
+        `give_back` returns what could not be written.
+        """
         with self._lock:
+            told = self._loads & self.nodes.keys() if self.pods_synced.is_set() else set()
             pending = Pending(
                 nodes=[self.nodes[name] for name in sorted(self._dirty) if name in self.nodes],
                 deleted=sorted(self._deleted),
                 names=self._names,
-                loads={node: self._load(node) for node in self._loads} if self.pods_synced.is_set() else {},
+                loads={node: self._load(node) for node in told},
             )
-            if self.pods_synced.is_set():
-                self._loads = set()
+            self._loads -= told  # a pod may be told before its node is
             self._dirty, self._deleted, self._names = set(), set(), None
             return pending
 

@@ -37,6 +37,7 @@ class Writer:
     connected: bool = False
     written: int = 0
     _aliases_at: float = float("-inf")
+    _renamed: bool = False  # names and aliases are to be read again
     _cluster_at: float = field(default=float("-inf"))
 
     def turn(self) -> None:
@@ -67,6 +68,8 @@ class Writer:
                 self._nodes(batch, names, pending.deleted if number == len(batches) else ())
         elif pending.deleted:
             self._nodes([], None, pending.deleted)
+        if self._renamed and self.world.nodes_synced.is_set():  # once for a first list, not once for each part of it
+            self.load_names()
         loads = {self.session.node_ids[n]: load for n, load in pending.loads.items() if n in self.session.node_ids}
         if loads:
             session = self.session
@@ -76,10 +79,10 @@ class Writer:
         now = self.session.clock.now()
         result = self.session.once(lambda: self._store(batch, names, deleted, now))
         self.written += len(result.created) + len(result.changed) + len(result.gone)
-        if result.renamed or result.created:
-            self.load_names()
+        self._renamed |= bool(result.renamed or result.created)
         if result.rebooted or result.back:
-            self.rebooted([self.session.names.get(pk, "") for pk in (*result.rebooted, *result.back)])
+            called = {pk: name for name, pk in result.ids.items()}
+            self.rebooted([called[pk] for pk in (*result.rebooted, *result.back) if pk in called])
 
     def _store(
         self, batch: Sequence[NodeSeen], names: frozenset[str] | None, deleted: Sequence[str], now: datetime
@@ -104,7 +107,7 @@ class Writer:
         session = self.session
         session.know_nodes(session.once(lambda: selectors.node_ids(session.cluster_id)))
         table = session.once(lambda: aliases.load(session.cluster_id))
-        self._aliases_at = session.clock.monotonic()
+        self._aliases_at, self._renamed = session.clock.monotonic(), False
         if table != session.aliases:
             session.aliases = table
             self.aliases_changed()

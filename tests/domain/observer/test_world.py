@@ -28,10 +28,23 @@ def test_only_unfinished_work_counts_and_the_larger_gang_names_the_node() -> Non
 
 def test_loads_are_not_told_before_the_first_full_list() -> None:
     world = World()
+    world.node_change(Change("added", a_node_seen()))
     world.pod_change(Change("added", a_pod_seen("a")))
     assert world.take().loads == {}
     world.pod_change(Change("synced", names=frozenset({"train/a"})))
     assert world.take().loads == {"gpu-r01-01": (1, "train/llm")}
+
+
+def test_a_load_waits_for_the_node_whose_pods_were_told_first() -> None:
+    world = World()
+    world.pod_change(Change("added", a_pod_seen("a")))
+    world.pod_change(Change("synced", names=frozenset({"train/a"})))
+    assert not world.take()
+    world.node_change(Change("added", a_node_seen()))
+    pending = world.take()
+    assert [seen.name for seen in pending.nodes] == ["gpu-r01-01"]
+    assert pending.loads == {"gpu-r01-01": (1, "train/llm")}
+    assert not world.take()
 
 
 def test_a_list_settles_what_is_gone() -> None:
