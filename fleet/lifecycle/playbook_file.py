@@ -139,10 +139,10 @@ class _Reader:
             for told in faults_of(steps, match.pool_kind):
                 self._say(f"{name}: {told}")
         title = item.get("title", name)
+        if not isinstance(title, str) or not title.isprintable():
+            self._say(f"{name}: title must be a text on one line.")
         return (
-            Playbook(name, str(title)[:200], match, steps, attempts, self.source)
-            if len(self.mistakes) == before
-            else None
+            Playbook(name, title[:200], match, steps, attempts, self.source) if len(self.mistakes) == before else None
         )
 
     def _match(self, name: str, wanted: object) -> Match:
@@ -200,7 +200,8 @@ class _Reader:
         if key == "retries":
             return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10 else None
         if key == "ladder":
-            return tuple(value) if isinstance(value, list) and value and set(value) <= set(REMEDIES) else None
+            named = isinstance(value, list) and value and all(isinstance(one, str) and one in REMEDIES for one in value)
+            return tuple(value) if named else None
         allowed = {"at_deadline": AT_DEADLINE, "on_failure": ON_FAILURE}.get(str(key), ())
         return value if value in allowed else None
 

@@ -269,7 +269,14 @@ def seeds() -> dict[str, list[bytes]]:
         ],
         "inventory_yaml": _yaml(INVENTORY),
         "site_rules": _yaml(RULES),
-        "playbooks": _yaml(BOOK, "p: &p [1]\nversion: 1\nplaybooks: *p\n", "version: 1\n<<: {playbooks: []}\n"),
+        "playbooks": _yaml(
+            BOOK,
+            "p: &p [1]\nversion: 1\nplaybooks: *p\n",
+            "version: 1\n<<: {playbooks: []}\n",
+            BOOK.replace("reboot, power_cycle", "{a: b}, 7"),
+            BOOK.replace("4h", "[4h]"),
+            BOOK.replace("hold", "{a: [b]}"),
+        ),
         "target_list": _yaml(TARGETS),
         "fabric": _fabric(),
         "scenario": _yaml(
