@@ -157,6 +157,13 @@ def test_any_blanks_between_the_parts_of_a_sample_mean_the_same(between: str, be
         assert list(parsed.stamps.items()) == [(len(parsed.values) - 2, 1_700_000_000_000)]
 
 
+@pytest.mark.parametrize("odd", ["\v", "\f", "\x1c", "\x85", "\u2003"])
+def test_what_only_python_calls_a_blank_parts_nothing(odd: str) -> None:
+    text = f"up 1_0\nup 1{odd}9\nup 2\n"
+    parsed = parse(text.encode(), SeriesCache(), Series().new)
+    assert (parsed.values.tolist(), parsed.stamps, parsed.counts["bad_value"]) == ([2.0], {}, 2)
+
+
 # -- texts and times that no column takes -----------------------------------------------------------------------------
 
 
