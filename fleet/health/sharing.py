@@ -113,7 +113,7 @@ def _group(work: Work, signs: dict[Sign, list[Signal]], shape: Shape, limits: Li
         if shared.places_of(found):
             signs.setdefault(found, []).append(signal)
     for group in shared.group(signs, shape, limits, work.now):
-        incident = _incident(work, group, [signal for found in group.signs for signal in signs[found]])
+        incident = _incident(work, group, [signal for found in group.signs for signal in signs[found]], limits)
         work.opened.append(incident)
         signals = [signal for found in group.signs for signal in signs[found]]
         before = {signal.incident_id for signal in signals if signal.incident_id is not None}
@@ -146,10 +146,11 @@ def _company(work: Work, limits: Limits) -> list[Signal]:
     ]
 
 
-def _incident(work: Work, group: Group, signals: list[Signal]) -> Incident:
+def _incident(work: Work, group: Group, signals: list[Signal], limits: Limits) -> Incident:
     place = (group.scope, group.place, group.family)
     nodes = group.nodes
-    blame = shared.blamed(nodes, _local(work, {signal.node_id for signal in signals}, group.scope))
+    local = _local(work, {signal.node_id for signal in signals}, (group.scope, group.place), limits)
+    blame = shared.blamed(local, local)
     text, args = shared.title(place, len(nodes), blame)
     worst = max(signals, key=lambda signal: correlation.rank(signal.severity, signal.action_class))
     rules = sorted({signal.rule for signal in signals})
@@ -164,14 +165,17 @@ def _incident(work: Work, group: Group, signals: list[Signal]) -> Incident:
     )  # fmt: skip
 
 
-def _local(work: Work, node_ids: set[int], scope: str) -> dict[str, str]:
-    """Members of an NVLink domain that have a fault of their own: node -> its cause."""
+def _local(work: Work, node_ids: set[int], of: tuple[str, str], limits: Limits) -> dict[str, str]:
+    """Nodes of an NVLink domain with a fault of their own: node -> its cause. One may show nothing but that fault."""
+    scope, place = of
     if scope != shared.DOMAIN:
         return {}
-    rows = Signal.objects.filter(node_id__in=node_ids, cleared_at=None, cause__in=correlation.LOCAL_CAUSES)
+    since = work.now - timedelta(seconds=limits.window)
+    near = Q(node__nvlink_domain=place, opened_at__gte=since) | Q(node_id__in=node_ids)
+    rows = Signal.objects.filter(near, cluster_id=work.cluster_id, cleared_at=None, cause__in=correlation.LOCAL_CAUSES)
     found = dict(rows.values_list("node__name", "cause"))
     for signal in work.new_signals:
-        if signal.node_id in node_ids and signal.cause in correlation.LOCAL_CAUSES:
+        if work.nodes[signal.node_id].nvlink_domain == place and signal.cause in correlation.LOCAL_CAUSES:
             found[work.name(signal.node_id)] = signal.cause
     return found
 

@@ -218,6 +218,15 @@ def test_an_nvlink_domain_blames_the_node_with_a_fault_of_its_own(judge: Judge, 
     assert [w.node.name for w in disrupted()] == ["n00"]
 
 
+def test_a_node_that_says_only_what_is_wrong_with_itself_is_blamed_too(judge: Judge, clock: TestClock) -> None:
+    hear(judge, [xid("n00", 79, clock)])
+    clock.tick(2)
+    hear(judge, [xid("n00", 74, clock), *(xid(f"n{i:02}", 74, clock, gpu=2) for i in range(1, 4))])
+    domain = next(i for i in alive() if i.scope == "nvlink_domain")
+    assert domain.evidence["blamed"] == {"node": "n00", "cause": "xid-79"} and "by n00" in domain.title
+    assert [w.node.name for w in disrupted()] == ["n00"]
+
+
 def silent(judge: Judge, clock: TestClock, ready: bool | None, names: Sequence[str]) -> None:
     Node.objects.filter(name__in=names).update(ready=ready, ready_since=clock.now())
     for _ in range(4):
