@@ -27,6 +27,7 @@ _COLUMNS = (
 # Labels of NVIDIA's operator by which a node says that what it advertises are not whole GPUs, and their plain values.
 _SHARED = ("nvidia.com/mig.config", "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.workload.config")
 _WHOLE = frozenset({"all-disabled", "none", "container"})
+_MACHINES = frozenset({"vm-passthrough", "vm-vgpu"})
 # By this label a node says that no device plugin advertises its GPUs: claims (DRA) or nobody gives them out.
 _PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 
@@ -102,5 +103,6 @@ def _facts(row: tuple[Any, ...], connected_at: datetime) -> NodeFacts:
         gpu_capacity=capacity,
         gpu_allocatable=allocatable,
         gpus_advertised=plugin in (None, "", "true"),
+        gpus_elsewhere=shared[-1] in _MACHINES,
         gpus_divided=any(value not in (None, "", *_WHOLE) for value in shared),
     )

@@ -54,7 +54,7 @@ _READ_ONLY = re.compile(
     re.IGNORECASE,
 )
 _IO_ERROR = re.compile(r"(?:Buffer I/O error on dev(?:ice)?|I/O error, dev|medium error, dev) ([\w.-]{1,64})")
-_OOM = re.compile(r"(?<!cgroup )[Oo]ut of memory: Kill(?:ed)? process \d+ \(([^)]{1,64})\)")
+_OOM = re.compile(r"Out of memory: Kill(?:ed)? process \d+ \(([^)]{1,64})\)")
 _CPER = re.compile(r"\[Hardware Error\]: event severity: (corrected|recoverable|fatal|informational)", re.IGNORECASE)
 _MCE = re.compile(r"\[Hardware Error\]: (CPU \d+: Machine Check(?: Exception)?: .{0,80}|Machine check events logged)")
 _EDAC = re.compile(r"EDAC (\w{1,32}): (\d+) (CE|UE) (.{0,80})")

@@ -1,7 +1,8 @@
 """Rules on GPUs that are missing: one known by name, and a count that falls short without a name.
 
 Decides from the GPUs that DCGM shows against those it showed before, what the node is expected to have, or else the
-most it ever showed at once. Refuses a bare count where a missing GPU is known by name: that is the better finding.
+most it ever showed at once. Refuses to miss GPUs that virtual machines have (vfio), and a bare count where a missing
+GPU is known by name: that is the better finding.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class GpuLost(FrameRule):
     def _tell(self, view: ClusterView, index: int, present: int) -> list[Edge]:
         device = self.frame.devices[index]
         facts = view.nodes.get(device.node)
-        if facts is None or present >= self._wanted(view, device.node):
-            return []  # it was replaced: the count is whole again
+        if facts is None or facts.gpus_elsewhere or present >= self._wanted(view, device.node):
+            return []  # a virtual machine has it, or it was replaced and the count is whole again
         self.told.add(index)
         wall = float(self.frame.t.wall[device.target]) if device.target >= 0 else 0.0
         args = {"gpu": gpu_label(self.frame, device.node, device.key)}
@@ -134,15 +135,16 @@ class GpuCount(FrameRule):
         here = gpu & (f.d.seq[:devices] == f.t.seq[owner])
         seen = np.bincount(owner[here], minlength=size)
         ever = np.bincount(owner[gpu], minlength=size)
-        wanted = np.zeros(size, dtype=np.int64)
+        wanted, elsewhere = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=bool)
         for index in np.flatnonzero(f.t.gpu[:size]).tolist():
             facts = view.nodes.get(f.targets[index].node)
             if facts is not None:
                 wanted[index] = 0 if facts.gpus_divided else facts.gpu_expected or 0
+                elsewhere[index] = facts.gpus_elsewhere
         t = f.t
         # All known GPUs present, yet too few; or none at all while the exporter answers.
         few = wanted - seen >= np.maximum(self.pools.thresholds(self.rule, t.node[:size]), 1)
-        short = (few & (seen == ever)) | ((seen == 0) & (ever > 0))
+        short = (few & (seen == ever)) | ((seen == 0) & (ever > 0) & ~elsewhere)
         seq = np.where(t.seq[:size] > 0, t.seq[:size].astype(np.float64), NEVER)
         now = (view.monotonic, view.now.timestamp())
         patience = self.pools.patience(self.rule, t.node[:size])

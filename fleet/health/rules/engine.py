@@ -145,7 +145,8 @@ class RuleEngine:
 
     @property
     def counts(self) -> Counter[str]:
-        """What was seen and opened nothing: history, after_effect, ignored_xid, future_line, line_<kind>."""
+        """What was seen and opened nothing: history, after_effect, ignored_xid, future_line, unreadable_state,
+        line_<kind>."""
         return self.findings.counts
 
     def cycle(self, view: ClusterView) -> list[Edge]:
@@ -222,4 +223,11 @@ class RuleEngine:
             self.findings.load(node, saved.get("findings", []))
             for name, part in self._parts.items():
                 if name in saved:
-                    part.load(node, saved[name])
+                    self._load(part, node, saved[name])
+
+    def _load(self, part: FrameRule, node: str, saved: Any) -> None:
+        """A part that cannot read what another version of it saved begins anew; the findings are kept apart."""
+        try:
+            part.load(node, saved)
+        except (TypeError, KeyError, ValueError, AttributeError):
+            self.findings.counts["unreadable_state"] += 1

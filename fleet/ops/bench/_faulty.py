@@ -25,8 +25,9 @@ Told = Literal["series", "line", "kubernetes", "event", "condition"]
 # Rules that look at one fault from two sides: either names it right.
 KIN: dict[str, set[str]] = {
     "nvlink-crc-storm": {"nvlink-crc"}, "ib-symbol": {"ib-symbol-hour"}, "ib-symbol-hour": {"ib-symbol"},
-    "remapped-rows": {"remapped-rows-rising"}, "retired-pages-dbe": {"retired-pages"},
-    "dcgm-health-fail": {"dcgm-health-warn"},
+    "ib-switch-symbol": {"ib-switch-symbol-hour"}, "ib-switch-symbol-hour": {"ib-switch-symbol"},
+    "remapped-rows": {"remapped-rows-rising"}, "retired-pages-dbe": {"retired-pages", "retired-pages-many"},
+    "retired-pages": {"retired-pages-many"}, "retired-pages-many": {"retired-pages", "retired-pages-dbe"},
 }  # fmt: skip
 
 
@@ -82,6 +83,8 @@ def _amount(rule: Rule, watch: Watch) -> Effect | None:
         if watch.over:
             return Effect("grow", metric, 80 * 1.5 * rule.threshold, sub)
         return Effect("grow", metric, 4 * rule.threshold / watch.per, sub)
+    if watch.how == "count":
+        return Effect("grow", metric, 2.2 * rule.threshold / rule.window, sub)
     if watch.how == "changes":
         return Effect("step", metric, 300.0)
     return Effect("mute", metric)
@@ -116,11 +119,12 @@ def _by_hand() -> list[Fault]:
             facts={"gpu_expected": 8, "gpu_capacity": 8, "gpu_allocatable": 0}),
         one("gpu-capacity", facts={"gpu_expected": 8, "gpu_capacity": 7, "gpu_allocatable": 7}),
         one("gpu-allocatable", facts={"gpu_expected": 8, "gpu_capacity": 8, "gpu_allocatable": 7}),
-        one("ecc-dbe", Effect("jump", names.ECC_DBE, 1)),
-        one("row-remap-failure", Effect("set", names.ROW_REMAP_FAILURE, 1)),
+        one("dcgm-health-fail", Effect("set", names.HEALTH_STATUS, 20, "MEM"), causes={"dcgm-mem"}),
+        one("dcgm-health-warn", Effect("set", names.HEALTH_STATUS, 10, "THERMAL"), causes={"dcgm-thermal-warning"}),
+        one("clock-slowed", Effect("set", names.SM_CLOCK, 1200), Effect("set", names.CLOCK_REASONS, 0x80),
+            causes={"clock-slowed", "clock-reasons"}),
         one("thermal", Effect("set", names.GPU_TEMP, 88), Effect("set", names.CLOCK_REASONS, 0x40)),
         one("ib-down", Effect("set", names.IB_STATE, 1), Effect("set", names.IB_PHYSICAL, 2)),
-        one("ib-flap", Effect("grow", names.IB_DOWNED, 1 / 90)),
         one("mount-hung", Effect("set", names.MOUNT_ERROR, 1)),
         one("node-not-ready", facts={"ready": None}),
         one("clock-skew", skew=400.0),

@@ -36,6 +36,7 @@ WELL: dict[str, float] = {
     names.IB_RATE: 5e10, names.NIC_SPEED: 1.25e9, names.FS_SIZE: 1e13, names.FS_AVAIL: 4e12, names.SMART_USED: 7,
     names.SMART_SPARE: 100, names.SMART_SPARE_MIN: 10, names.NVME_USED: 0.07, names.NVME_SPARE: 1,
     names.NVME_SPARE_MIN: 0.1, names.LUSTRE_HEALTH: 1, names.GPFS_STATE: 1, names.GPFS_MOUNT: 1, names.SHARP_JOBS: 12,
+    names.SMART_STATUS: 1, names.WEKA_DRIVES: 12, names.WEKA_ALL_DRIVES: 12,
     "node_load1": 40, names.WEKA_ALERTS: float("nan"),  # no series where all is well
 }  # fmt: skip
 # What peers are compared by, while they work: the mean, and how much of it one reading differs.
@@ -51,7 +52,8 @@ RATE: dict[str, float] = {
     names.IB_SYMBOL: 1 / 1800, names.IB_RECOVERY: 1 / 86400, names.IB_RCV_ERRORS: 1 / 600, names.IB_DISCARDS: 0.5,
     names.IB_ACK_TIMEOUT: 1 / 600, names.ROCE_SLOW_RESTART: 0.1, names.IB_RNR: 1 / 3600, names.NIC_CARRIER: 1 / 2e6,
     names.NIC_RCV_ERRORS: 1 / 600, names.NFS_REQUESTS: 80, names.EDAC_CE: 1 / 7200,
-    names.IB_DOWNED: 1 / 1e6,
+    names.IB_DOWNED: 1 / 1e6, names.NIC_SYMBOL: 1 / 1800, names.NIC_DISCARDS: 1 / 60,
+    names.NIC_PAUSED[3]: 20, names.NIC_PAUSES[3]: 5, names.IB_OUT_OF_ORDER: 1,
 }  # fmt: skip
 SUBS: dict[str, tuple[str, str]] = {
     names.CLOCK_EVENTS: ("clock_event", "hw_slowdown hw_thermal hw_power_brake"),

@@ -130,6 +130,7 @@ def test_what_kubernetes_counts_is_judged_only_where_it_counts_whole_gpus(
     Node.objects.filter(name="gpu-r01-01").update(labels=labels, gpu_capacity=capacity, gpu_allocatable=capacity)
     facts = FactsReader(Frame()).read(session.cluster_id, T0, T0)["gpu-r01-01"]
     assert (facts.gpus_divided, facts.gpus_advertised) == (divided, advertised)
+    assert facts.gpus_elsewhere == ("vm-passthrough" in labels.values())
 
 
 def test_the_gang_of_a_node_is_the_workload_that_its_rules_know(session: Session) -> None:

@@ -66,6 +66,25 @@ def test_a_node_with_divided_gpus_misses_none_by_what_it_advertises() -> None:
     assert [edge for _ in range(4) for edge in world.scrape()] == []
 
 
+@pytest.mark.parametrize("gone", [1, 8])
+def test_gpus_that_virtual_machines_have_are_not_missed(gone: int) -> None:
+    world = World()
+    for _ in range(3):
+        world.scrape()
+    world.change(gpus_divided=True, gpus_elsewhere=True)
+    world.gone |= {("n1", gpu) for gpu in range(gone)}
+    assert [edge for _ in range(8) for edge in world.scrape()] == []
+
+
+def test_gpus_that_vanish_from_a_node_with_mig_are_missed_all_the_same() -> None:
+    world = World()
+    for _ in range(3):
+        world.scrape()
+    world.change(gpus_divided=True)
+    world.gone.add(("n1", 5))
+    assert {edge.cause for _ in range(4) for edge in world.scrape()} == {"gpu-lost"}
+
+
 def test_a_bad_gpu_explains_a_short_count() -> None:
     world = World()
     world.xid(79, gpu=5)

@@ -201,6 +201,19 @@ def _still_open(bench: Bench, rule_id: str, silences: list[tuple[str, float]]) -
     assert before <= set(bench.engine.open_findings())
 
 
+@pytest.mark.parametrize("state", [None, [], {}, 7, "x", [{"bits": 1}], {"level": 3}, {"GPU-1": "many"}, [[1]]])
+def test_what_another_version_saved_stops_nobody(state: object) -> None:
+    world = World()
+    world.scrape()
+    world.xid(79)
+    saved = world.engine.export_state()
+    parts = dict.fromkeys(world.engine._parts, state)
+    world.start()
+    world.engine.import_state({**saved, "nodes": {"n1": {**parts, "findings": saved["nodes"]["n1"]["findings"]}}})
+    world.scrape()
+    assert {key[2] for key in world.open()} == {"xid-79"}
+
+
 @pytest.mark.parametrize("rule_id", PASSING)
 def test_what_ends_by_itself_never_disrupts(rule_id: str) -> None:
     rule = DEFAULTS[rule_id]
