@@ -22,6 +22,7 @@ from fleet.access.selectors import may, visible_clusters
 from fleet.readmodels.totals import Totals, totals
 
 THEMES = ("auto", "light", "dark")
+BELOW = {"fleet": ("/nodes/",), "incidents": ("/offenders/",)}  # pages that belong to a place without its address
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def _sections(path: str, found: Totals) -> list[Section]:
                 url = reverse(name)
             except NoReverseMatch:
                 continue
-            inside = path.startswith(url) or (name == "fleet" and path.startswith("/nodes/"))
+            inside = path.startswith((url, *BELOW.get(name, ())))
             places.append(Place(name, word, icon, url, inside, count))
         if places:
             sections.append(Section(label, places))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 
 import orjson
 import pytest
@@ -15,6 +16,8 @@ from fleet.bus.outbox import HINT_CHANNEL
 from fleet.health.models import NodeVerdict
 from fleet.inventory.models import Node
 from fleet.lifecycle.machine import NodeState, WorkflowState
+from fleet.ports.clock import SYSTEM_CLOCK
+from fleet.telemetry.models import NodeHistory
 from tests.browser.conftest import Site
 from tests.builders import a_cluster, a_node, a_workflow, an_incident
 
@@ -125,7 +128,7 @@ def test_the_zone_changes_text_and_nothing_else(site: Site, somebody: Somebody, 
     page.goto("/fleet/")
     first = page.locator("tbody time").first
     instant = first.get_attribute("datetime")
-    page.locator('[data-zones] input[value="KST"]').check(force=True)
+    page.locator('[data-zones].opt input[value="KST"]').check(force=True)
     expect(first).to_have_attribute("title", re.compile("12:00:00 KST$"))
     assert first.get_attribute("datetime") == instant
     page.reload()
@@ -160,3 +163,40 @@ def test_the_empty_fleet_reads_well(site: Site, somebody: Somebody, accessible: 
     page.goto("/fleet/")
     expect(page.get_by_text("No cluster is registered.")).to_be_visible()
     accessible(page)
+
+
+def test_the_table_shows_how_busy_the_gpus_were_and_keeps_it_over_a_live_change(
+    site: Site, somebody: Somebody, fleet: list[Node], broker: redis.Redis
+) -> None:
+    now = SYSTEM_CLOCK.now().replace(second=0, microsecond=0)
+    for back in range(60):
+        at = now - timedelta(minutes=back)
+        data = {"at": [at.timestamp()], "gpu_util": [[80 - back, 82 - back]]}
+        NodeHistory.objects.create(cluster_id=fleet[0].cluster_id, node_id=fleet[0].pk, at=at, data=orjson.dumps(data))
+    page = site.page(somebody("viewer"))
+    page.goto("/fleet/?view=table&sort=node")
+    _live(page)
+    cell = page.locator('tr[data-key="demo/gpu-r01-01"] [data-spark]')
+    expect(cell).to_contain_text("%")
+    expect(cell.locator("svg")).to_have_attribute("aria-label", re.compile("in two hours"))
+    expect(page.locator('tr[data-key="demo/gpu-r01-03"] [data-spark]')).to_have_text("")
+    NodeVerdict.objects.filter(node=fleet[0]).update(verdict="degraded", reason="GPU 0 is hot")
+    _hint(broker, fleet[0])
+    expect(page.locator('tr[data-key="demo/gpu-r01-01"]')).to_contain_text("GPU 0 is hot", timeout=5000)
+    expect(cell).to_contain_text("%")
+
+
+def test_a_phone_sets_theme_and_time_zone_in_the_account_menu(
+    site: Site, somebody: Somebody, fleet: list[Node], accessible: Callable[[Page], None]
+) -> None:
+    page = site.page(somebody("viewer"), width=390, height=844)
+    page.goto("/fleet/")
+    _live(page)
+    page.locator("summary.avatar").click()
+    page.get_by_role("button", name="Dark theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.locator(".narrow").get_by_text("KST").click()
+    assert page.evaluate("document.cookie").count("zone=KST") == 1
+    accessible(page)
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")

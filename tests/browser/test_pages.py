@@ -73,6 +73,7 @@ def test_incidents_and_tickets(site: Site, somebody: Somebody, fleet: Everything
     tickets = dict(Ticket.objects.order_by("pk").values_list("state", "pk"))
     addresses = {
         "incidents": "/incidents/",
+        "offenders": "/offenders/",
         "incident": f"/incidents/{fleet.blocked.incident_id}/",
         "tickets": "/tickets/",
         "ticket": f"/tickets/{tickets['open']}/",

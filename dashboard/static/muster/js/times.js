@@ -59,10 +59,12 @@ export function rewrite(root = document) {
   for (const node of root.querySelectorAll("[data-zone]")) put(node, chosen);
 }
 
-for (const radio of document.querySelectorAll("[data-zones] input")) {
+const zones = [...document.querySelectorAll("[data-zones] input")];
+for (const radio of zones) {
   radio.checked = radio.value === zone();
   radio.addEventListener("change", () => {
     document.cookie = `zone=${radio.value}; path=/; max-age=31536000; samesite=lax`;
+    for (const other of zones) other.checked = other.value === zone();
     rewrite();
     document.dispatchEvent(new CustomEvent("muster:zone"));
   });
