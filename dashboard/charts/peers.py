@@ -6,7 +6,7 @@ page without the chart is better than none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -63,7 +63,7 @@ def courses(evidence: Mapping[str, Any]) -> list[Course]:
         try:
             name, unit = str(trace["name"]), str(trace["unit"])
             scale = BYTES if unit == "B/s" else 1.0
-            points = [_point(*point, scale=scale) for point in trace["points"]]
+            points = [_point(point, scale) for point in trace["points"]]
         except (KeyError, TypeError, ValueError):
             continue
         if points:
@@ -72,7 +72,8 @@ def courses(evidence: Mapping[str, Any]) -> list[Course]:
     return found
 
 
-def _point(at: str, own: Any, low: Any, high: Any, scale: float) -> Point:
+def _point(stored: Sequence[Any], scale: float) -> Point:
+    at, own, low, high = stored
     first, second, third = (None if value is None else float(value) * scale for value in (own, low, high))
     return datetime.fromisoformat(at), first, second, third
 

@@ -68,6 +68,8 @@ IDLE, IDLE_UTIL = 0.05, 5.0
 # peers: then its work is heavier, and a cap on power holds the clock down as it should.
 OWN: frozenset[Domain] = frozenset({"clock", "thermal", "waiting", "retries"})
 MORE_POWER = 0.03
+# But not this far: power grows with about the cube of the clock, so such work would want more than twice the power.
+CAPPED = 0.75
 SAME_WORK = 0.05  # tensor activity so near to that of the peers is the same work
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.health.grey.measures import MORE_POWER, OWN, POWER, SAME_WORK, TENSOR, Measure, places
+from fleet.health.grey.measures import CAPPED, MORE_POWER, OWN, SAME_WORK, TENSOR, Measure, places
 from fleet.health.grey.peers import Bools, Distances
 
 LOOKS, ENOUGH, NEEDED_DOMAINS = 5, 4, 2
@@ -126,12 +126,12 @@ def own_signs(found: Distances, measures: tuple[Measure, ...]) -> Bools:
     """Parts that are bad in a way that no load explains."""
     signs = places(measures, *(OWN - {"clock", "thermal"}))
     own: Bools = np.any(found.bad[signs], axis=0)
-    held_down = places(measures, "clock", "thermal")
-    power = [place for place, measure in enumerate(measures) if measure.name == POWER]
-    if held_down:
+    clock, thermal, power = (places(measures, domain) for domain in ("clock", "thermal", "power"))
+    if clock:
         with np.errstate(invalid="ignore"):
-            heavier = found.value[power] > (1 + MORE_POWER) * found.centre[power]
-        own |= found.bad[held_down].any(axis=0) & ~heavier.any(axis=0)
+            heavier = np.any(found.value[power] > (1 + MORE_POWER) * found.centre[power], axis=0)
+            broken = np.any(found.bad[clock] & (found.value[clock] < CAPPED * found.centre[clock]), axis=0)
+        own |= broken | (np.any(found.bad[[*clock, *thermal]], axis=0) & ~heavier)
     return own
 
 

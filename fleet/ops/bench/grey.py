@@ -19,7 +19,7 @@ from fleet.ops.bench._gangwork import EVERY, KINDS, Gangs
 
 NODES = 110  # one of each kind of gang
 PATIENT = True
-DAYS, QUICK_DAYS = 7.0, 0.25
+DAYS, QUICK_DAYS = 3.0, 0.25
 EACH = 8
 WARM, WATCHED = 80, 60  # samples before a fault, and after
 COMPANY = ("dp", 2)  # other work on the same model of GPU

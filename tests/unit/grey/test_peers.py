@@ -215,6 +215,7 @@ def test_a_power_cap_that_holds_heavy_work_down_is_no_fault() -> None:
     capped = with_(SM_clock=0.85, power=1.12, tensor_activity=1.3, memory_activity=1.3)
     assert suspects((9, capped)) == []
     assert suspects((9, with_(SM_clock=0.85, power=0.8, tensor_activity=1.3))) == [7]
+    assert suspects((9, with_(SM_clock=0.5, power=1.12, tensor_activity=1.3))) == [7], "no cap goes that far"
 
 
 def test_the_one_that_all_wait_for_is_found_when_its_gang_slows_down() -> None:
