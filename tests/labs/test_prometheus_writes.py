@@ -25,6 +25,7 @@ from django.db import connection
 from fleet.access.services import create_token
 from fleet.health.models import Incident, NodeVerdict
 from fleet.inventory.models import Cluster, Device, MetricsSource, Node
+from fleet.telemetry.models import Rejection
 from tests.adapters.kubernetes.world import simulated
 from tests.builders import T0
 from tests.certificates import certificates
@@ -40,7 +41,8 @@ pytestmark = [
 JOBS = {"dcgm-exporter": "dcgm", "node-exporter": "node"}
 
 
-def until(test: Callable[[], bool], seconds: float = 30) -> bool:
+def until(test: Callable[[], bool], seconds: float = 90) -> bool:
+    """A real Prometheus starts, scrapes and resends at its own pace, which a busy machine makes slow."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if test():
@@ -98,7 +100,10 @@ def found(node: str) -> str:
 
 def told(folder: Path) -> str:
     logs = [(folder / name).read_text(errors="replace")[-1500:] for name in ("observer.log", "prometheus.log")]
-    return "\n".join([*logs, str(list(Incident.objects.values("node__name", "cause")))])
+    found = list(Incident.objects.values("node__name", "cause"))
+    verdicts = list(NodeVerdict.objects.exclude(verdict="healthy").values("node__name", "verdict", "reason"))
+    refused = list(Rejection.objects.values("source", "reason", "subject", "count"))
+    return "\n".join([*logs, f"incidents {found}", f"verdicts {verdicts}", f"refused {refused}"])
 
 
 def free_port() -> int:
