@@ -8,7 +8,6 @@ ill before each look. Run as `python -m`; prints one JSON document.
 from __future__ import annotations
 
 import gc
-import gzip
 import json
 import statistics
 import sys
@@ -83,7 +82,7 @@ def measure() -> dict[str, float]:
 
     fleet = Fleet(int(sys.argv[1]))
     user = ensure_user(name="bench", password="looks-at-it-1", role="viewer", now=SYSTEM_CLOCK.now(), by="bench")  # noqa: S106
-    client, page = Client(), reverse("fleet")
+    client, page = Client(headers={"Accept-Encoding": "gzip"}), reverse("fleet")
     client.force_login(user)
 
     def timed(address: str = page) -> tuple[float, float]:
@@ -114,7 +113,7 @@ def measure() -> dict[str, float]:
         "publish_p50_ms": round(statistics.median(publishing), 1),
         "publish_still_ms": round(statistics.median(fleet.told() for _ in range(WARM)), 1),
         "queries": len(seen),
-        "gzip_kb": round(len(gzip.compress(body, 6)) / 1000, 1),
+        "gzip_kb": round(len(body) / 1000, 1),
     }
 
 

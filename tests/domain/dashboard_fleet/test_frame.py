@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 
 import pytest
@@ -149,3 +150,15 @@ def test_theme_and_time_zone_can_be_chosen_on_a_phone_too(viewer: Client) -> Non
     page = viewer.get("/fleet/").content.decode()
     menu = page.partition('class="narrow"')[2].partition('action="/logout/"')[0]
     assert 'name="theme"' in menu and 'value="KST"' in menu and 'name="tz-inmenu"' in menu
+
+
+def test_pages_leave_packed_for_whoever_takes_that_and_streams_as_they_are(viewer: Client) -> None:
+    cluster = a_cluster()
+    for number in range(40):
+        a_node(cluster, f"gpu-{number}")
+    plain = viewer.get("/fleet/?view=table")
+    packed = viewer.get("/fleet/?view=table", headers={"Accept-Encoding": "gzip"})
+    assert "Content-Encoding" not in plain and packed["Content-Encoding"] == "gzip"
+    assert "gpu-39" in gzip.decompress(packed.content).decode() and len(packed.content) < len(plain.content) / 4
+    stream = viewer.get("/audit.csv", headers={"Accept-Encoding": "gzip"})
+    assert stream.streaming and "Content-Encoding" not in stream
