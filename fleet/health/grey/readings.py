@@ -43,7 +43,6 @@ class _Course:
 
 class Readings:
     def __init__(self) -> None:
-        self._plain: dict[str, list[bool]] = {}
         self._courses: dict[str, _Course] = {}
 
     def read(self, frame: Frame, measure: Measure, parts: Indices, mono: float) -> Floats:
@@ -67,9 +66,7 @@ class Readings:
         rows = frame.rows(metric)
         value, at = (np.full(frame.d.size + 1, np.nan) for _ in range(2))
         if len(rows):
-            plain = self._plain.setdefault(metric, [])
-            plain += [not frame.row_sub[row] for row in rows[len(plain) :].tolist()]
-            chosen = rows[frame.fresh_rows(rows, mono) & np.array(plain, dtype=bool)]
+            chosen = rows[frame.fresh_rows(rows, mono) & (frame.r.sub[rows] == 0)]
             value[frame.r.device[chosen]] = frame.r.value[chosen]
             at[frame.r.device[chosen]] = frame.r.mono[chosen]
         return value[parts], at[parts]

@@ -34,7 +34,7 @@ class CounterRule(RowRule):
         self.delta, self.whole = Delta(self.name), Delta(self.name)
         self.grown = np.zeros((BUCKETS, 0), dtype=np.float32)
         self.total: Floats = np.empty(0)
-        self.divisor = np.zeros((BUCKETS, 0), dtype=np.float32)  # growth of `over`, where the rate is a mean
+        self.divisor = np.zeros((BUCKETS if watch.over else 0, 0), dtype=np.float32)  # growth of `over`, for a mean
         self.first: Floats = np.empty(0)
         self.open: Bools = np.empty(0, dtype=bool)
         self.bucket: dict[float, int] = {}  # by window: the one that is being filled
@@ -89,14 +89,15 @@ class CounterRule(RowRule):
             grown[quiet_nodes[r.node[rows]]] = 0.0  # our own work makes links go down and nodes boot
         if self.watch.active:
             grown[~(np.nan_to_num(self.beside(self.watch.active, rows)) >= self.watch.active_from)] = 0.0
-        more = np.zeros(len(rows))
+        more = grown
         if self.watch.over:
             more = self.whole.step(self.beside(self.watch.over, rows), np.ones(len(rows), dtype=bool))
         self.first = np.where((grown > 0) & (self.total <= 0), r.source[rows], self.first)
         for window, columns in self._groups(rows):
             place = self._turn(window, columns, mono)
             self.grown[place, columns] += grown[columns]
-            self.divisor[place, columns] += more[columns]
+            if self.watch.over:
+                self.divisor[place, columns] += more[columns]
         self.grown[:, reset] = 0.0
         self.total = self.grown.sum(axis=0, dtype=np.float64)
         return reset
@@ -158,7 +159,7 @@ class CounterRule(RowRule):
             return
         more = size - old
         self.grown = np.concatenate([self.grown, np.zeros((BUCKETS, more), dtype=np.float32)], axis=1)
-        self.divisor = np.concatenate([self.divisor, np.zeros((BUCKETS, more), dtype=np.float32)], axis=1)
+        self.divisor = np.concatenate([self.divisor, np.zeros((len(self.divisor), more), dtype=np.float32)], axis=1)
         self.first = np.concatenate([self.first, np.zeros(more)])
         self.total = np.concatenate([self.total, np.zeros(more)])
         already = self.already()
@@ -170,7 +171,8 @@ class CounterRule(RowRule):
         now = int(mono / max(window / BUCKETS, 1e-3)) + 1
         for bucket in range(max(self.bucket.get(window, now), now - BUCKETS) + 1, now + 1):
             self.grown[bucket % BUCKETS, columns] = 0.0
-            self.divisor[bucket % BUCKETS, columns] = 0.0
+            if self.watch.over:
+                self.divisor[bucket % BUCKETS, columns] = 0.0
         self.bucket[window] = now
         return now % BUCKETS
 

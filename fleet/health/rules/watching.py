@@ -52,7 +52,6 @@ class RowRule(FrameRule):
         self.watch = watch
         self.cause = rule.id  # another one for each further source, so that each clears its own
         self._companions: dict[str, Indices] = {}
-        self._mine: Bools = np.empty(0, dtype=bool)
 
     def name(self, place: int) -> Name:
         row = int(self.frame.rows(self.watch.metric)[place])
@@ -78,9 +77,9 @@ class RowRule(FrameRule):
         """Rows of the sub-series that is watched."""
         if not self.watch.sub:
             return np.ones(len(rows), dtype=bool)
-        more = [self.frame.row_sub[row] == self.watch.sub for row in rows[len(self._mine) :].tolist()]
-        self._mine = np.concatenate([self._mine, np.array(more, dtype=bool)])
-        return self._mine
+        code = self.frame.row_sub.known(self.watch.sub)
+        found: Bools = self.frame.r.sub[rows] == (-1 if code is None else code)
+        return found
 
     def companion(self, metric: str, rows: Indices) -> Indices:
         """For each row the row of another metric on the same part and sub-series; -1 where there is none yet."""
