@@ -80,6 +80,7 @@ class Queried(Way):
     """As answers to PromQL over HTTP."""
 
     name = "promql"
+    never = promql.NEVER_ASKED  # the counters of switches among them: their own reader asks for those
 
     def __init__(self, fleet: Healthy) -> None:
         super().__init__(fleet)

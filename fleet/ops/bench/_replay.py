@@ -17,7 +17,7 @@ import numpy as np
 from fleet.health import correlation
 from fleet.health.rules.types import Edge
 from fleet.ops.bench._eventways import Conditions, Events, Kubernetes
-from fleet.ops.bench._faulty import Fault, Injected, faults
+from fleet.ops.bench._faulty import Injected, faults
 from fleet.ops.bench._healthy import Healthy
 from fleet.ops.bench._logways import Journal, LokiJson, LokiPacked, Shipped, Vector
 from fleet.ops.bench._queries import Queried
@@ -75,7 +75,7 @@ def incidents(edges: list[Edge]) -> list[Told]:
 
 def replay(kind: type[Way], each: int) -> dict[str, Score]:
     """Every fault that this way can carry, `each` times, each on a node of its own."""
-    listed = [fault for fault in faults() if fault.told == kind.told]
+    listed = [fault for fault in faults() if kind.carries(fault)]
     fleet = Healthy(len(listed) * each, INTERVAL, seed=11, calm=True)
     way = kind(fleet)
     placed = [
@@ -121,8 +121,3 @@ def total(scores: Iterable[Score]) -> Score:
 def missed(scores: dict[str, Score]) -> dict[str, str]:
     """The faults that were not found each time, or not named right."""
     return {name: f"{s.found}/{s.n} found, {s.named} named" for name, s in scores.items() if s.named < s.n}
-
-
-def carried(fault: Fault) -> list[str]:
-    """The ways that can carry a fault."""
-    return [way.name for way in WAYS if way.told == fault.told]

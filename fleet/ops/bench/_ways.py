@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from fleet.health.rules.types import Edge
 from fleet.ops.bench import _writes as writes
-from fleet.ops.bench._faulty import Injected, Told
+from fleet.ops.bench._faulty import Fault, Injected, Told
 from fleet.ops.bench._healthy import DCGM, JOBS, NODE, Bools, Column, Healthy
 from fleet.telemetry import names, remotewrite, remotewrite2
 from fleet.telemetry.intake import Intake
@@ -20,10 +20,16 @@ from fleet.telemetry.remotewrite import PushedSamples
 
 
 class Way:
-    """Straight into the frame's arrays. `told` is what a way brings besides, and so which faults it can carry."""
+    """Straight into the frame's arrays. `told` is what a way brings, and so which faults it can carry; `never` are
+    metrics that do not travel by it."""
 
     name: ClassVar[str] = "arrays"
     told: ClassVar[Told] = "series"
+    never: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def carries(cls, fault: Fault) -> bool:
+        return fault.told == cls.told and not any(effect.metric in cls.never for effect in fault.effects)
 
     def __init__(self, fleet: Healthy) -> None:
         self.fleet = fleet
