@@ -31,11 +31,15 @@ class Grant(models.Model):
 
 
 class Token(models.Model):
-    """A machine's credential; only its SHA-256 is stored. `node` binds a pushing token to one node (empty: any)."""
+    """A machine's credential; only its SHA-256 is stored. `node` binds a pushing token to one node (empty: any).
+
+    A token of scope `act` stands for its `user`: it may what that person may, in `cluster` alone if it names one.
+    """
 
     name = models.CharField(max_length=100)
     digest = models.CharField(max_length=64, unique=True)
-    scope = models.CharField(max_length=16)  # push, read
+    scope = models.CharField(max_length=16)  # push, read, act
+    user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, related_name="tokens")
     cluster = models.CharField(max_length=63, default="", blank=True)
     node = models.CharField(max_length=253, default="", blank=True)
     created_at = models.DateTimeField()

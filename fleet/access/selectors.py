@@ -38,6 +38,15 @@ def visible_clusters(user: AbstractBaseUser | AnonymousUser, right: str) -> froz
     return None if "" in scopes else frozenset(scopes)
 
 
+def roles_in(user: AbstractBaseUser | AnonymousUser, cluster: str) -> frozenset[str]:
+    """The roles that `user` has in `cluster`."""
+    if not isinstance(user, User) or not user.is_active:
+        return frozenset()
+    if user.is_superuser:
+        return frozenset({"admin"})
+    return frozenset(role for role, scope in _grants(user) if scope in ("", cluster))
+
+
 def _grants(user: User) -> list[tuple[str, str]]:
     cached: list[tuple[str, str]] | None = getattr(user, "_grants", None)
     if cached is None:
@@ -54,7 +63,7 @@ def anybody() -> bool:
 def token_for(secret: str, scope: str, now: datetime) -> Token | None:
     """The live token of that secret and scope, or None."""
     digest = hashlib.sha256(secret.encode()).hexdigest()
-    token = Token.objects.filter(digest=digest, scope=scope, revoked_at=None).first()
+    token = Token.objects.select_related("user").filter(digest=digest, scope=scope, revoked_at=None).first()
     if token is None or (token.expires_at is not None and token.expires_at <= now):
         return None
-    return token
+    return None if token.user is not None and not token.user.is_active else token

@@ -14,7 +14,7 @@ from django.db import transaction
 from fleet.access.models import Grant, Role, Token, User
 from fleet.audit import services as audit
 
-SCOPES = ("push", "read")
+SCOPES = ("push", "read", "act")
 
 
 @transaction.atomic
@@ -27,10 +27,13 @@ def create_token(
     cluster: str = "",
     node: str = "",
     expires_at: datetime | None = None,
+    user: User | None = None,
 ) -> tuple[Token, str]:
-    """The new token and its secret, which is never to be seen again."""
+    """The new token and its secret, which is never to be seen again. Scope `act` stands for a person, no other does."""
     if scope not in SCOPES:
         raise ValueError(f"scope must be one of {', '.join(SCOPES)}")
+    if (scope == "act") != (user is not None):
+        raise ValueError("a token of scope act, and no other, stands for a user")
     secret = f"mst_{secrets.token_urlsafe(32)}"
     token = Token.objects.create(
         name=name,
@@ -40,12 +43,16 @@ def create_token(
         node=node,
         created_at=now,
         expires_at=expires_at,
+        user=user,
     )
     audit.record(
         "site",
         [
             audit.Entry(
-                actor=by, action="token.create", object=f"token:{token.pk}", detail={"name": name, "scope": scope}
+                actor=by,
+                action="token.create",
+                object=f"token:{token.pk}",
+                detail={"name": name, "scope": scope, **({"user": user.username} if user else {})},
             )
         ],
         now,

@@ -140,3 +140,56 @@ class Intent(models.Model):
                 fields=["bmc_id"], condition=Q(resolved_at=None, bmc_id__isnull=False), name="intent_bmc_once"
             )
         ]
+
+
+class Batch(models.Model):
+    """One action of a person on an exact list of nodes: as fast as guards allow, or rolling through a window.
+
+    `plan_hash` is of the list, the action and the pace: what was approved is what runs.
+    """
+
+    DRAFT, WAITING, RUNNING, PAUSED, DONE, CANCELLED = "draft", "waiting", "running", "paused", "done", "cancelled"
+
+    cluster = models.ForeignKey("inventory.Cluster", on_delete=models.CASCADE, related_name="batches")
+    action = models.CharField(max_length=16)
+    reason = models.CharField(max_length=300)
+    selection = models.JSONField(default=dict)  # what was asked for, as people read it
+    plan_hash = models.CharField(max_length=64, default="", blank=True)
+    state = models.CharField(max_length=10, default=DRAFT, db_index=True)
+    text = models.CharField(max_length=500, default="", blank=True)  # why it waits, is paused or ended
+    until = models.DateTimeField(null=True)  # when that is looked at anew
+    at_once = models.IntegerField(null=True)  # nodes under way at the same time; None: as many as guards allow
+    stop_after = models.IntegerField(null=True)  # failures that pause it; None: none does
+    forgiven = models.IntegerField(default=0)  # failures that a person saw and went on after
+    spare_jobs = models.BooleanField(default=False)  # a node waits until its gang has ended
+    window = models.JSONField(null=True)  # {"zone", "days", "start", "minutes"}; None: at any time
+    begins = models.DateTimeField(null=True)
+    ends = models.DateTimeField(null=True)
+    needs_approval = models.BooleanField(default=True)
+    approved_hash = models.CharField(max_length=64, default="", blank=True)
+    requested_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    @property
+    def label(self) -> str:
+        return f"{'MW' if self.window else 'BA'}-{self.pk}"
+
+
+class BatchNode(models.Model):
+    """One node of a batch. `uid` is pinned: a node that was replaced since is not the one that was approved."""
+
+    PENDING, BEGUN, DONE, FAILED, REFUSED = "pending", "begun", "done", "failed", "refused"
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="members")
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="batch_members")
+    place = models.IntegerField()
+    uid = models.CharField(max_length=64, default="", blank=True)
+    workflow = models.ForeignKey(Workflow, null=True, on_delete=models.SET_NULL, related_name="batch_members")
+    state = models.CharField(max_length=10, default=PENDING)
+    code = models.CharField(max_length=32, default="", blank=True)  # of what keeps it waiting
+    text = models.CharField(max_length=500, default="", blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["batch", "node"], name="batch_node_once")]

@@ -178,3 +178,10 @@ class ApprovalVote(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["approval", "by"], name="vote_once")]
+
+
+class RoleCap(models.Model):
+    """How many nodes one action of a person with that role may touch; a role without a row has its usual number."""
+
+    role = models.CharField(max_length=16, unique=True)
+    nodes = models.IntegerField()

@@ -15,7 +15,7 @@ from django.db.models import Avg, F, Max
 from fleet.health.models import Verdict
 from fleet.inventory.models import Node
 from fleet.policy import breaker, windows
-from fleet.policy.models import Breaker, BreakerRule, Cap, Claim, Switch, Window
+from fleet.policy.models import Breaker, BreakerRule, Cap, Claim, RoleCap, Switch, Window
 from fleet.policy.rules import FLEET, IN_FLIGHT, SCOPES, TAKE_OUT, CapRule, Decision, Place, ScopeKey, Tally
 
 STOPPED_ASKS = timedelta(minutes=5)
@@ -52,6 +52,11 @@ def caps_of(cluster_id: int) -> list[CapRule]:
         if cap.cluster_id is not None or (cap.kind, cap.scope) not in found:
             found[cap.kind, cap.scope] = CapRule(cap.kind, cap.scope, cap.absolute, cap.percent, cap.window)
     return sorted(found.values(), key=lambda cap: SCOPES.index(cap.scope) if cap.scope in SCOPES else 99, reverse=True)
+
+
+def role_caps() -> dict[str, int]:
+    """Role -> nodes that one action may touch, where the installation says something else than usual."""
+    return dict(RoleCap.objects.values_list("role", "nodes"))
 
 
 def stopped() -> Switch | None:

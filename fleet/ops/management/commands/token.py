@@ -11,6 +11,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from fleet.access.models import User
 from fleet.access.services import SCOPES, create_token
 from fleet.inventory import selectors
 from fleet.ops.processes import write_atomically
@@ -26,6 +27,7 @@ class Command(BaseCommand):
         verb.add_argument("--scope", choices=SCOPES, required=True)
         verb.add_argument("--cluster", default="", help="only for this cluster")
         verb.add_argument("--node", default="", help="a pushing token that may speak for this node alone")
+        verb.add_argument("--user", default="", help="for scope act: the person for whom it stands")
         verb.add_argument("--name", default="", help="a name to recognise it by")
         verb.add_argument("--out", type=Path, help="write the secret to this file (mode 0600) instead of showing it")
 
@@ -37,7 +39,11 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         if options["scope"] == "push" and not options["cluster"]:
             raise CommandError("A pushing token needs --cluster NAME.")
-        name = options["name"] or " ".join(filter(None, (options["scope"], options["cluster"], options["node"])))
+        user = User.objects.filter(username=options["user"], is_active=True).first()
+        if options["scope"] == "act" and user is None:
+            raise CommandError("A token that acts needs --user NAME, an account that is open.")
+        told = (options["scope"], options["user"], options["cluster"], options["node"])
+        name = options["name"] or " ".join(filter(None, told))
         _, secret = create_token(
             name=name,
             scope=options["scope"],
@@ -45,6 +51,7 @@ class Command(BaseCommand):
             by=f"{getpass.getuser()} (command line)",
             cluster=options["cluster"],
             node=options["node"],
+            user=user if options["scope"] == "act" else None,
         )
         if options["out"]:
             options["out"].parent.mkdir(parents=True, exist_ok=True)
