@@ -1,7 +1,7 @@
 """What the domain asks of a scheduler's cluster, and the facts it gets back.
 
 Decides the normal form of nodes and pods and the verbs of a hold and a drain. Refuses policy: an adapter never chooses
-whom to hold or evict, and never force-deletes.
+whom to hold or evict, and never shortens a grace period.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ PodKind = Literal["workload", "daemonset", "mirror", "bare"]
 @dataclass(frozen=True, slots=True)
 class PodSeen:
     """One pod of a node. `gang` is the best-known gang name (`namespace/name`) or an empty string, `role` the part it
-    plays there (worker, head, launcher, ...) where a label tells."""
+    plays there (worker, head, launcher, ...) where a label tells. `ends_at` is when its own active deadline ends it;
+    `disruption` the reason of its condition DisruptionTarget, which names who ends it (since Kubernetes 1.26);
+    `claims`: it asks for devices by resource claims, so that `gpus` may say nothing."""
 
     namespace: str
     name: str
@@ -70,6 +72,10 @@ class PodSeen:
     ports: tuple[int, ...] = ()
     resource_version: str = ""
     role: str = ""
+    started_at: datetime | None = None
+    ends_at: datetime | None = None
+    disruption: str = ""
+    claims: bool = False
 
     @property
     def key(self) -> str:
@@ -209,6 +215,13 @@ class ClusterActor(Protocol):
 
     def evict(self, pod: PodSeen) -> None:
         """policy/v1 eviction with the pod's UID as precondition. EvictionBlocked on 429, NotFound if it is gone."""
+        ...
+
+    def delete(self, pod: PodSeen) -> None:
+        """Delete with the pod's UID as precondition and its own grace period, passing by every budget.
+
+        Only what a person asked for and another one approved. NotFound if it is gone.
+        """
         ...
 
     def create_job(self, request: JobRequest) -> None:

@@ -30,8 +30,11 @@ class Kubelets:
         self.stuck: dict[str, str] = {}  # uid of a pod that never ends -> its node
         self.pods.listeners.append(self._noticed)
 
-    def delete(self, record: Record, grace: int | None) -> Record:
-        """The API server's part of deleting a pod; the kubelet's part follows in its time."""
+    def delete(self, record: Record, grace: int | None, why: tuple[str, str] | None = None) -> Record:
+        """The API server's part of deleting a pod; the kubelet's part follows in its time.
+
+        `why` (reason, message) is told by the pod's condition DisruptionTarget, as whoever disrupts pods does.
+        """
         obj = orjson.loads(record.body)
         meta = obj["metadata"]
         period = int(obj["spec"].get("terminationGracePeriodSeconds", 30) if grace is None else grace)
@@ -43,6 +46,10 @@ class Kubelets:
             return self.pods.remove(record.key) or record
         meta["deletionTimestamp"] = stamp(int(self.timeline.now()) + period)
         meta["deletionGracePeriodSeconds"] = period
+        if why is not None:
+            told = {"type": "DisruptionTarget", "status": "True", "reason": why[0], "message": why[1]}
+            told["lastTransitionTime"] = self.timeline.stamp()
+            obj["status"].setdefault("conditions", []).append(told)
         marked = self.pods.put(obj)
         natural = self.rng.uniform(2.0, 5.0) if meta.get("labels", {}).get("scheduling.x-k8s.io/pod-group") else 2.0
         self.timeline.after(min(natural, period), lambda: self.end(record.key, record.uid))

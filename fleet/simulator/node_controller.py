@@ -22,6 +22,7 @@ Json = dict[str, Any]
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 UNREACHABLE = "node.kubernetes.io/unreachable"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+TAINTED = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
 GRACE_SECONDS = 40.0  # of silence, when only the kubelet died
 RESET_GRACE_SECONDS = 2.0  # a reset takes seconds here instead of minutes; so does noticing it
 STATUS_PERIOD = 300.0  # how often a kubelet posts a status that nobody needed
@@ -126,7 +127,7 @@ class NodeController:
             if not record.deleting and not _stays(spec.get("tolerations") or ()):
                 text = f"Marking for deletion Pod {record.key}"
                 self.happenings.tell("Pod", record, "TaintManagerEviction", text, "taint-eviction-controller")
-                self.kubelets.delete(record, None)
+                self.kubelets.delete(record, None, TAINTED)
 
     def _node_changed(self, event: Event) -> None:
         """The cordon's own taint follows the field, as in a real cluster, a moment later."""

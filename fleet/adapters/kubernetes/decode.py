@@ -83,13 +83,15 @@ def pod(raw: Any) -> PodSeen:
     owner = next((e for e in items(meta.get("ownerReferences")) if e.get("controller") is True), {})
     grace = whole(meta.get("deletionGracePeriodSeconds"), whole(spec.get("terminationGracePeriodSeconds"), 30))
     due = moment(meta.get("deletionTimestamp"))
+    told = {text(e.get("type")): e for e in items(status.get("conditions")) if e.get("status") == "True"}
+    started, limit = moment(status.get("startTime")), whole(spec.get("activeDeadlineSeconds"), 0)
     return PodSeen(
         namespace=namespace,
         name=name,
         uid=text(meta.get("uid")),
         node=text(spec.get("nodeName")),
         phase=text(status.get("phase")) or "Unknown",
-        ready=any(e.get("type") == "Ready" and e.get("status") == "True" for e in items(status.get("conditions"))),
+        ready="Ready" in told,
         kind=_kind(owner, annotations),
         owner=f"{text(owner.get('kind'))}/{text(owner.get('name'))}" if owner else "",
         gang=gang_of(namespace, labels, annotations, spec),
@@ -107,6 +109,10 @@ def pod(raw: Any) -> PodSeen:
             whole(port.get("containerPort"), 0) for container in containers for port in items(container.get("ports"))
         ),
         resource_version=text(meta.get("resourceVersion")),
+        started_at=started,
+        ends_at=started + timedelta(seconds=min(limit, 10**8)) if started and limit > 0 else None,
+        disruption=text(told.get("DisruptionTarget", {}).get("reason")),
+        claims=bool(items(spec.get("resourceClaims"))),
     )
 
 

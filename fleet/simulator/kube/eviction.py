@@ -13,6 +13,7 @@ from fleet.simulator.kube.writing import Writing
 from fleet.simulator.store import Record, Store
 
 Json = dict[str, Any]
+WHY = ("EvictionByEvictionAPI", "Eviction API: evicting")
 REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -30,7 +31,8 @@ def evict(store: Store, writing: Writing, budgets: Budgets, kind: Kind, key: str
     writing.check_preconditions(kind, record, options.get("preconditions") or {})
     if not (record.deleting or record.phase in ("Succeeded", "Failed", "Pending")):
         _ask(budgets, record, dry)
-    writing.delete(kind, key, options, dry)
+    if not dry:
+        writing.kubelets.delete(record, options.get("gracePeriodSeconds"), WHY)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

@@ -27,6 +27,7 @@ from tests.adapters.kubernetes.scripted import Script, answer, cut, hang, kubeco
 
 NODE = "/api/v1/nodes/gpu-1"
 EVICTION = "/api/v1/namespaces/team-a/pods/rank-0/eviction"
+POD = "/api/v1/namespaces/team-a/pods/rank-0"
 JOBS = "/apis/batch/v1/namespaces/muster/jobs"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -187,6 +188,19 @@ def test_a_pod_that_is_gone_or_replaced_is_not_found(script: Script, actor: Kube
     for _ in range(2):
         with pytest.raises(NotFound):
             actor.evict(rank)
+
+
+def test_a_delete_sends_the_uid_and_leaves_the_grace_period_to_the_pod(
+    script: Script, actor: KubernetesActor, rank: PodSeen
+) -> None:
+    replaced = "Precondition failed: UID in precondition: uid-1, UID in object meta: uid-2"
+    script.on(f"DELETE {POD}", answer(200, {}), status(409, replaced, "Conflict"), status(403, "cannot delete"))
+    actor.delete(rank)
+    assert script.asked[0].body == {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "uid-1"}}
+    with pytest.raises(NotFound):
+        actor.delete(rank)
+    with pytest.raises(MissingRight):
+        actor.delete(rank)
 
 
 def test_two_budgets_on_one_pod_need_a_person(script: Script, actor: KubernetesActor, rank: PodSeen) -> None:

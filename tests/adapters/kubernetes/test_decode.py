@@ -149,6 +149,23 @@ def test_a_pod_is_read() -> None:
     )
 
 
+def test_who_ends_a_pod_when_it_began_and_when_it_must_end_are_read() -> None:
+    conditions = [
+        {"type": "Ready", "status": "False"},
+        {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"},
+    ]
+    seen = decode.pod(
+        {
+            "metadata": {"name": "rank-0"},
+            "spec": {"activeDeadlineSeconds": 3600, "resourceClaims": [{"name": "gpus"}]},
+            "status": {"startTime": "2026-11-29T03:00:00Z", "conditions": conditions},
+        }
+    )
+    assert (seen.ready, seen.disruption, seen.claims, seen.gpus) == (False, "DeletionByTaintManager", True, 0)
+    assert seen.started_at is not None and seen.ends_at is not None
+    assert (seen.ends_at - seen.started_at).total_seconds() == 3600
+
+
 def test_an_event_is_read_with_its_latest_time() -> None:
     seen = decode.event(
         {

@@ -98,7 +98,11 @@ def test_a_dead_kubelet_ends_no_pod(fleet: Client) -> None:
     fleet.inject("not_ready", NODE)
     fleet.evict(pod)
     until(lambda: "unreachable" in str(fleet.node(NODE)["spec"].get("taints")))
-    assert fleet.get(key(pod))["metadata"]["uid"] == pod["metadata"]["uid"]
+    ending = fleet.get(key(pod))
+    assert ending["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert [c["reason"] for c in ending["status"]["conditions"] if c["type"] == "DisruptionTarget"] == [
+        "EvictionByEvictionAPI"
+    ]
     fleet.inject("not_ready", NODE, clear=True)
     until(lambda: fleet.call("GET", key(pod)).json["metadata"].get("uid") != pod["metadata"]["uid"])
 

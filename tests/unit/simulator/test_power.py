@@ -182,13 +182,15 @@ def check_a_silent_kubelet(fleet: Client) -> None:
     assert taints == {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")}
     assert fleet.metrics(NODE).status == 200
 
-    def leaving() -> list[str]:
+    def leaving() -> list[Any]:
         pods = fleet.pods(fieldSelector=f"spec.nodeName={NODE}")
-        return [p["metadata"]["namespace"] for p in pods if "deletionTimestamp" in p["metadata"]]
+        return [p for p in pods if "deletionTimestamp" in p["metadata"]]
 
     found = until(leaving, 9)
-    assert "train" in found
-    assert not {"monitoring", "gpu-operator"} & set(found)
+    namespaces = {p["metadata"]["namespace"] for p in found}
+    assert "train" in namespaces and not {"monitoring", "gpu-operator"} & namespaces
+    told = {c["reason"] for p in found for c in p["status"]["conditions"] if c["type"] == "DisruptionTarget"}
+    assert told == {"DeletionByTaintManager"}
 
 
 def test_a_dead_host_is_revived_by_its_bmc(fleet: Client) -> None:
