@@ -193,3 +193,24 @@ class BatchNode(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["batch", "node"], name="batch_node_once")]
+
+
+class GangInterruption(models.Model):
+    """The latest time that drains of ours broke a gang. One row per gang; nodes drained together share it."""
+
+    cluster_id = models.BigIntegerField()
+    gang = models.CharField(max_length=300)
+    workflow_id = models.BigIntegerField()  # the first of those that share it
+    begun_at = models.DateTimeField()
+    last_at = models.DateTimeField()  # of the latest eviction that was accepted
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["cluster_id", "gang"], name="interruption_once")]
+
+
+class EvictionBucket(models.Model):
+    """What is left of a cluster's rate of evictions, shared by all workers: `tokens` as of `at`."""
+
+    cluster_id = models.BigIntegerField(unique=True)
+    tokens = models.FloatField()
+    at = models.DateTimeField()
