@@ -10,6 +10,7 @@ breaker is open, a freeze lasts or the mode is below `automate` (a workflow that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -62,22 +63,45 @@ def _asking(cluster_id: int) -> QuerySet[Workflow]:
     return Workflow.objects.filter(cluster_id=cluster_id, state=WorkflowState.BLOCKED, blocked_code__in=GUARD_CODES)
 
 
+@dataclass(slots=True)
+class Guards:
+    """All that a cluster's guards look at, read once. What was taken counts for who asks next."""
+
+    closed: Decision | None  # keeps the whole cluster from any step at all
+    halted: Decision | None
+    times: Sequence[windows.Window]
+    fleet: policy.Fleet
+    caps: Sequence[CapRule]
+    now: datetime
+
+    @classmethod
+    def read(cls, cluster: Cluster, now: datetime) -> Guards:
+        caps = policy.caps_of(cluster.pk)
+        if cluster.half_open:
+            caps = [CapRule(TAKE_OUT, "cluster", 1, None), CapRule(IN_FLIGHT, "cluster", 1, None), *caps]
+        halted, times = policy.halt(cluster.pk, now), policy.windows_of(cluster.pk)
+        return cls(_closed(cluster, now), halted, times, policy.read_fleet(now, OUT_STATES), caps, now)
+
+    def ask(self, workflow: Workflow) -> Decision:
+        """May its step begin now?"""
+        return self.closed or _decide(workflow, self.fleet, self.caps, self.halted, self.times, self.now)
+
+    def take(self, workflow: Workflow) -> None:
+        place = self.fleet.places.get(workflow.node_id)
+        if workflow.verb in CLAIMS and place is not None:
+            self.fleet.tally.add(CLAIMS[workflow.verb], place)
+            if CLAIMS[workflow.verb] == IN_FLIGHT:
+                self.fleet.tally.begin(place, self.now)
+
+
 def _answer(cluster: Cluster, waiting: Sequence[Workflow], now: datetime) -> list[Workflow]:
-    closed = _closed(cluster, now)
-    halted = policy.halt(cluster.pk, now) or tripping.look(cluster, waiting, now)
-    times = policy.windows_of(cluster.pk)
-    fleet = policy.read_fleet(now, OUT_STATES)
-    caps = policy.caps_of(cluster.pk)
-    if cluster.half_open:
-        caps = [CapRule(TAKE_OUT, "cluster", 1, None), CapRule(IN_FLIGHT, "cluster", 1, None), *caps]
+    guards = Guards.read(cluster, now)
+    guards.halted = guards.halted or tripping.look(cluster, waiting, now)
     granted, told = [], []
     for workflow in waiting:
-        decision = closed or _decide(workflow, fleet, caps, halted, times, now)
+        decision = guards.ask(workflow)
         if decision.allowed:
-            if workflow.verb in CLAIMS:
-                fleet.tally.add(CLAIMS[workflow.verb], fleet.places[workflow.node_id])
-            if CLAIMS.get(workflow.verb) == IN_FLIGHT:
-                fleet.tally.begin(fleet.places[workflow.node_id], now)
+            guards.take(workflow)
             granted.append(workflow)
         elif (workflow.blocked_code, workflow.blocked_text) != (decision.code, decision.text) or _late(workflow, now):
             _tell(workflow, decision, now)

@@ -1,7 +1,8 @@
 """What a person asks to be done to a node: the same workflows, with a person as cause.
 
-Decides the plan of each action and whether it needs approval. Refuses a node that is not managed, that a workflow works
-on already, whose mode writes nothing, or whose pool has no BMC to call. Guards apply as to everything else.
+Decides the plan of each action and whether it needs approval, and what releases a node that is kept. Refuses a node
+that is not managed, that a workflow works on already, whose mode writes nothing, or whose pool has no BMC to call.
+Guards apply as to everything else.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from django.db import IntegrityError, transaction
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Mode, Node
-from fleet.lifecycle import approving, grants
+from fleet.lifecycle import approving, grants, services
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.planner import effective_mode
@@ -26,6 +27,7 @@ from fleet.lifecycle.playbooks import (
     KEEP,
     POWER_CYCLE,
     REBOOT,
+    RELEASE,
     REPROVISION,
     RESET_GPU,
     RETURN,
@@ -55,9 +57,12 @@ class ManualRefused(Exception):
 
 
 def refusal(node: Node, action: str) -> str:
-    """Why `action` cannot begin on `node` now, as a sentence; "" if it can. The node has cluster and pool loaded."""
-    if action not in ACTIONS:
-        return f"There is no action {action}; there are {', '.join(ACTIONS)}."
+    """Why `action` cannot begin on `node` whatever works on it, as a sentence; "" if it can.
+
+    The node has cluster and pool loaded.
+    """
+    if action not in ACTIONS and action != RELEASE:
+        return f"There is no action {action}; there are {', '.join((*ACTIONS, RELEASE))}."
     if node.gone_at or node.cluster.removed_at:
         return f"{node.name} has left the cluster."
     if not node.managed:
@@ -65,27 +70,60 @@ def refusal(node: Node, action: str) -> str:
     if effective_mode(node.cluster.mode, node.pool.mode if node.pool else None) == Mode.OBSERVE:
         return "The mode is observe: nothing is written."
     kind = node.pool.kind if node.pool else "bare_metal"
-    if kind != "bare_metal" and any(verb in BMC_VERBS for verb in ACTIONS[action]):
+    if kind != "bare_metal" and any(verb in BMC_VERBS for verb in ACTIONS.get(action, ())):
         return f"The pool is {kind}: no BMC verb off metal."
     return ""
+
+
+def busy(node: Node, action: str, workflow: Workflow | None) -> str:
+    """Why the node's open workflow (None without one) stands in the way of `action`; "" if it does not."""
+    if action == RELEASE:
+        if workflow is None:
+            by = "; who cordoned it uncordons it" if node.foreign_hold else ""
+            return f"Muster keeps no hold on {node.name}{by}."
+        if workflow.verb != KEEP:
+            return f"{workflow.label} works on {node.name}; abort it to have the node back."
+        return ""
+    return f"{workflow.label} works on {node.name} already." if workflow else ""
+
+
+def working_on(node_ids: Sequence[int]) -> dict[int, Workflow]:
+    """The open workflow of each node that has one."""
+    found = Workflow.objects.filter(node_id__in=node_ids, state__in=OPEN_WORKFLOW_STATES)
+    return {workflow.node_id: workflow for workflow in found}
 
 
 def request(
     node_ids: Sequence[int], action: str, by: str, reason: str, now: datetime, clock: Clock = SYSTEM_CLOCK
 ) -> tuple[list[Workflow], dict[str, str]]:
     """Begin `action` on each node; (workflows, node name -> why not). Raises ManualRefused without a reason."""
+    kind = APPROVALS.get(action)
+    asks = kind is not None and asking.rule(kind)[0] > 0
+    return _request(node_ids, action, by, reason, now, clock, asks=kind if asks else None)
+
+
+def request_agreed(
+    node_ids: Sequence[int], action: str, by: str, reason: str, now: datetime, clock: Clock = SYSTEM_CLOCK
+) -> tuple[list[Workflow], dict[str, str]]:
+    """The same for what people agreed to already, node by node: the approval is that of exactly this plan."""
+    return _request(node_ids, action, by, reason, now, clock, agreed=True)
+
+
+def _request(
+    node_ids: Sequence[int], action: str, by: str, reason: str, now: datetime, clock: Clock,
+    *, asks: str | None = None, agreed: bool = False,
+) -> tuple[list[Workflow], dict[str, str]]:  # fmt: skip
     if not reason.strip():
         raise ManualRefused("It takes a reason, which the audit log keeps.")
     with transaction.atomic():
         nodes = list(Node.objects.select_related("cluster", "pool").filter(pk__in=node_ids).order_by("name"))
         refused = {node.name: said for node in nodes if (said := refusal(node, action))}
-        made = [
-            w for node in nodes if node.name not in refused if (w := _begin(node, action, by, reason, now, refused))
-        ]
-        kind = APPROVALS.get(action)
-        waiting = [workflow for workflow in made if workflow.state == WorkflowState.WAITING]
-        if kind and waiting:
-            approving.ask(waiting, kind, now)
+        able = [node for node in nodes if node.name not in refused]
+        if action == RELEASE:
+            return [w for node in able if (w := _release(node, by, reason, now, refused))], refused
+        made = [w for node in able if (w := _begin(_row(node, action, by, reason, now, asks, agreed), refused))]
+        if asks and made:
+            approving.ask(made, asks, now)
         _tell(made, action, by, reason, now)
         for cluster_id in {w.cluster_id for w in made if w.state == WorkflowState.BLOCKED}:
             transaction.on_commit(lambda cluster_id=cluster_id: _ask(cluster_id, clock), robust=True)  # type: ignore[misc]
@@ -96,30 +134,50 @@ def _ask(cluster_id: int, clock: Clock) -> None:
     grants.run(cluster_id, clock)
 
 
-def _begin(node: Node, action: str, by: str, reason: str, now: datetime, refused: dict[str, str]) -> Workflow | None:
-    kind = APPROVALS.get(action)
-    waits = kind is not None and asking.rule(kind)[0] > 0
+def _release(node: Node, by: str, reason: str, now: datetime, refused: dict[str, str]) -> Workflow | None:
+    """A node that is kept is given back by the last step of its workflow."""
+    workflow = working_on([node.pk]).get(node.pk)
+    said = busy(node, RELEASE, workflow)
+    if workflow is None or said:
+        refused[node.name] = said
+        return None
+    try:
+        services.abort(workflow.pk, by, reason, now)
+    except services.Refused as error:
+        refused[node.name] = str(error)
+        return None
+    return workflow
+
+
+def _row(node: Node, action: str, by: str, reason: str, now: datetime, asks: str | None, agreed: bool) -> Workflow:
     workflow = Workflow(
         cluster=node.cluster,
         node=node,
         playbook=f"manual-{action.replace('_', '-')}",
         plan=[PlannedStep(verb).as_json() for verb in ACTIONS[action]],
-        state=WorkflowState.WAITING if waits else WorkflowState.BLOCKED,
+        state=WorkflowState.WAITING if asks else WorkflowState.BLOCKED,
         attempts=1,
         node_uid=node.uid,
         created_by=by,
         reason=reason[:300],
-        needs_approval=waits,
+        needs_approval=bool(asks) or agreed,
         created_at=now,
-        blocked_code="approval" if waits else grants.ASKING,
-        blocked_text="Waits for another person's approval." if waits else "Asks for its share of the cap hold.",
+        blocked_code="approval" if asks else grants.ASKING,
+        blocked_text="Waits for another person's approval." if asks else "Asks for its share of the cap hold.",
         blocked_since=now,
     )
+    if agreed:
+        workflow.approved_hash = approving.hash_of(workflow)
+    return workflow
+
+
+def _begin(workflow: Workflow, refused: dict[str, str]) -> Workflow | None:
+    node = workflow.node
     try:
         with transaction.atomic():
             workflow.save(force_insert=True)
     except IntegrityError:
-        other = Workflow.objects.filter(node=node, state__in=OPEN_WORKFLOW_STATES).first()
+        other = working_on([node.pk]).get(node.pk)
         refused[node.name] = f"{other.label if other else 'Another workflow'} works on {node.name} already."
         return None
     return workflow

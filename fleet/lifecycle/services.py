@@ -125,6 +125,7 @@ def abort(workflow_id: int, actor: str, reason: str, now: datetime) -> None:
     text = f"Aborted by {actor}: {reason}"[:300]
     if workflow.state in (WorkflowState.PLANNED, WorkflowState.WAITING):
         ended = {"state": WorkflowState.CANCELLED, "wake_at": None, "ended_at": now, "outcome": text}
+        asking.withdraw([approving.subject_of(workflow)], now)
         _apply(workflow, ended, entry, now, actor)
         return
     if workflow.state not in OPEN_WORKFLOW_STATES:
