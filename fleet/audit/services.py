@@ -39,8 +39,10 @@ def record(chain: str, entries: Sequence[Entry], now: datetime) -> None:
         return
     if not connection.in_atomic_block:
         raise RuntimeError("audit rows belong to the transaction of the change")
-    AuditHead.objects.get_or_create(chain=chain)
-    head = AuditHead.objects.select_for_update().get(chain=chain)
+    head = AuditHead.objects.select_for_update().filter(chain=chain).first()
+    if head is None:
+        AuditHead.objects.get_or_create(chain=chain)
+        head = AuditHead.objects.select_for_update().get(chain=chain)
     seq, prev, rows = head.seq, head.hash, []
     for entry in entries:
         seq += 1

@@ -42,8 +42,17 @@ def effective_mode(cluster_mode: str, pool_mode: str | None) -> Mode:
     return min(modes, key=MODE_ORDER.index)
 
 
-def plan(cluster_id: int, incident_ids: Iterable[int], clock: Clock, by: str = "muster:observer") -> list[int]:
-    """Workflows for those incidents, in the caller's transaction; claims are asked for after its commit."""
+def plan(
+    cluster_id: int,
+    incident_ids: Iterable[int],
+    clock: Clock,
+    by: str = "muster:observer",
+    journal: list[audit.Entry] | None = None,
+) -> list[int]:
+    """Workflows for those incidents, in the caller's transaction; claims are asked for after its commit.
+
+    With a `journal` the audit entries are appended to it: the caller has more to do, and the chain's lock comes last.
+    """
     now = clock.now()
     cluster = Cluster.objects.get(pk=cluster_id)
     if cluster.removed_at:
@@ -58,7 +67,11 @@ def plan(cluster_id: int, incident_ids: Iterable[int], clock: Clock, by: str = "
         return []
     approving.ask([w for w in made if w.state == WorkflowState.WAITING], approvals.RECOMMEND, now)
     publish(cluster_id, [Notice("workflow", str(w.pk), w.node.name) for w in made], now)
-    audit.record(audit.chain_of(cluster_id), [*entries, *(_entry(w, by) for w in made)], now)
+    told = [*entries, *(_entry(w, by) for w in made)]
+    if journal is None:
+        audit.record(audit.chain_of(cluster_id), told, now)
+    else:
+        journal += told
     if any(w.state == WorkflowState.BLOCKED for w in made):
         transaction.on_commit(lambda: _ask(cluster_id, clock), robust=True)
     return [w.pk for w in made]

@@ -36,10 +36,14 @@ class Refused(Exception):
 
 
 def plan(
-    cluster_id: int, incident_ids: Iterable[int], now: datetime | None = None, clock: Clock = SYSTEM_CLOCK
+    cluster_id: int,
+    incident_ids: Iterable[int],
+    now: datetime | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    journal: list[audit.Entry] | None = None,
 ) -> list[int]:
     """See `planner.plan`. `now` is accepted for callers that stamp a whole transaction with one time."""
-    return planner.plan(cluster_id, incident_ids, clock)
+    return planner.plan(cluster_id, incident_ids, clock, journal=journal)
 
 
 def _locked(workflow_id: int) -> Workflow:

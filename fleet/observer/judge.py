@@ -174,7 +174,6 @@ class Judge:
         journal: list[audit.Entry] = []
         plans: list[int] = []
         with transaction.atomic():
-            lease.guard(session.cluster_id, session.epoch)
             folded: list[int] = []
             shape = self.company.shape()
             ids = health.apply_edges(
@@ -182,7 +181,7 @@ class Judge:
             )
             restore.save(session.cluster_id, states, self.facts.ids)
             if ids:
-                plans = lifecycle.plan(session.cluster_id, ids, now, session.clock)
+                plans = lifecycle.plan(session.cluster_id, ids, now, session.clock, journal)
             if folded:
                 withdraw(folded, "Its fault is shared by many nodes; nothing is done to any one of them for it.", now)
             audit.record(audit.chain_of(session.cluster_id), journal, now)
