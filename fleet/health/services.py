@@ -25,7 +25,7 @@ from fleet.inventory import lease
 from fleet.inventory.models import Node
 
 
-@transaction.atomic(savepoint=False)
+@transaction.atomic
 def apply_edges(
     cluster_id: int,
     edges: Sequence[Edge],
