@@ -21,7 +21,7 @@ from django.conf import settings
 from fleet.inventory.models import Bmc, Cluster
 from fleet.inventory.targets import BadTargets, FabricSource
 from fleet.inventory.targetsfile import TargetsFile
-from fleet.lifecycle.context import Ports, Timing
+from fleet.lifecycle.context import JobPlace, Ports, Timing
 from fleet.ports.cluster import ClusterActor, ClusterReader
 from fleet.ports.errors import PermanentError
 from fleet.ports.fabric import FabricReader
@@ -107,7 +107,7 @@ def actor(cluster: Cluster) -> ClusterActor:
         cluster.act_kubeconfig or None,
         None if cluster.act_kubeconfig else cluster.context or None,
         allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
-        job_namespace=settings.VALIDATION_NAMESPACE,
+        job_namespaces=(settings.VALIDATION_NAMESPACE, settings.GPU_RESET_NAMESPACE),
     )
 
 
@@ -274,6 +274,9 @@ def ports_of(cluster: Cluster) -> Ports:
                 lease=_Lease(acting, installation_id()),
                 validation_image=settings.VALIDATION_IMAGE,
                 validation_namespace=settings.VALIDATION_NAMESPACE,
+                gpu_reset=JobPlace(
+                    settings.GPU_RESET_IMAGE, settings.GPU_RESET_NAMESPACE, settings.GPU_RESET_RUNTIME_CLASS
+                ),
             )
             _ports[key] = found
         return found

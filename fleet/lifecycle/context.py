@@ -29,6 +29,20 @@ class Timing:
     validate_deadline: float = 900
     poll: float = 1.0
     bmc_patience: float = 1800  # how long an unreachable BMC is tried before people are asked
+    job_wait: float = 4 * 3600  # the longest wait for a job's checkpoint or end
+    gang_join: float = 30  # nodes of one gang that are drained within this time share one interruption
+    gang_rest: float = 600  # what a gang gets to start again before it may be interrupted anew
+    evictions_per_second: float = 20  # of one cluster, all workers together; 0 lifts the limit
+    evictions_at_once: int = 1  # of one drain
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlace:
+    """Where a Job of ours runs and of what. An empty runtime class is the node's usual one."""
+
+    image: str = ""
+    namespace: str = "default"
+    runtime_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,7 @@ class Ports:
     lease: Callable[[], bool]  # do we hold the Lease in that cluster? renews it when due (one write)
     validation_image: str = ""
     validation_namespace: str = "default"
+    gpu_reset: JobPlace = JobPlace()
 
 
 class PortsOf(Protocol):

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from django.db.models import Count, Q
 
+from fleet.lifecycle.intents import DISRUPTING, REFUSED
 from fleet.lifecycle.ladder import MIN_TRIES, Effect
-from fleet.lifecycle.models import Remedy, Workflow
+from fleet.lifecycle.models import Intent, Remedy, Workflow
 from fleet.lifecycle.playbooks import remedy_index
 
 BOUNCE = timedelta(hours=24)
@@ -37,9 +38,10 @@ def key_of(workflow: Workflow) -> Key:
 
 
 def record(workflow: Workflow, result: str, now: datetime) -> None:
-    """Keep what came of the workflow's present try. A workflow without a remedy leaves nothing."""
+    """Keep what came of the workflow's present try. A workflow without a remedy leaves nothing, nor does a remedy that
+    failed before anything was sent: it says nothing about the verb."""
     index = remedy_index(workflow.plan)
-    if index is None or workflow.step < index:
+    if index is None or workflow.step < index or (result == Remedy.FAILED and not _sent(workflow)):
         return
     key = key_of(workflow)
     Remedy.objects.update_or_create(
@@ -56,6 +58,11 @@ def record(workflow: Workflow, result: str, now: datetime) -> None:
             "ended_at": now,
         },
     )
+
+
+def _sent(workflow: Workflow) -> bool:
+    tried = Intent.objects.filter(workflow=workflow, step__attempt=workflow.attempt, verb__in=DISRUPTING)
+    return tried.exclude(outcome=REFUSED).exists()
 
 
 def bounce(pairs: Iterable[tuple[int, str]], now: datetime) -> int:

@@ -22,7 +22,7 @@ BMC_CALL_SECONDS = 6.0
 DISRUPTING = ("reset", "reset_gpu", "reprovision", "power")
 """The verbs of intents after which a node is not what it was; each is observed before another may follow."""
 
-DONE, REFUSED, UNKNOWN, EXPIRED = "done", "refused", "unknown", "expired"
+DONE, REFUSED, UNKNOWN, EXPIRED, FAILED = "done", "refused", "unknown", "expired", "failed"
 
 
 class BmcBusy(Exception):

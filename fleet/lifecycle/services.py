@@ -148,7 +148,7 @@ def _reset_under_way(workflow: Workflow) -> bool:
         workflow.verb in DISRUPTIVE
         and workflow.state in (WorkflowState.RUNNING, WorkflowState.BLOCKED)
         and Intent.objects.filter(workflow=workflow, step__attempt=workflow.attempt, verb__in=intents.DISRUPTING)
-        .exclude(outcome__in=["expired", "refused"])
+        .exclude(outcome__in=[intents.EXPIRED, intents.REFUSED, intents.FAILED])
         .exists()
     )
 

@@ -130,7 +130,10 @@ class HoldRequest:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """One validation Job pinned to a node (spec.nodeName: it must run although the node is cordoned)."""
+    """One Job pinned to a node (spec.nodeName: it must run although the node is cordoned).
+
+    `labels["muster.dev/purpose"]` names its container. `privileged` reaches the node's own devices.
+    """
 
     name: str
     namespace: str
@@ -140,6 +143,11 @@ class JobRequest:
     deadline_seconds: int
     labels: Mapping[str, str] = field(default_factory=dict)
     gpus: int = 0
+    privileged: bool = False
+    runtime_class: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[str, ...] = ()  # paths of the node, seen at the same place; `:ro` at the end: not written
+    priority_class: str = ""
 
 
 JobPhase = Literal["missing", "pending", "running", "succeeded", "failed"]
@@ -149,6 +157,21 @@ JobPhase = Literal["missing", "pending", "running", "succeeded", "failed"]
 class JobSeen:
     phase: JobPhase
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSeen:
+    """Another controller's own object that asks for work on a node: a reboot, a maintenance, a remediation, a lease.
+
+    `state` is its phase, or the reason of its condition Ready; `finished`: it says itself that it is over.
+    """
+
+    group: str
+    kind: str
+    name: str
+    state: str
+    finished: bool
+    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +188,18 @@ class EventSeen:
 HOLD_ANNOTATION = "muster.dev/hold"
 OUT_OF_SERVICE = ("node.kubernetes.io/out-of-service", "nodeshutdown", "NoExecute")
 """Key, value, effect of Kubernetes' non-graceful node shutdown (stable since 1.28)."""
+
+PURPOSE_LABEL = "muster.dev/purpose"
+GPU_SERVICES = {
+    "nvidia.com/gpu.deploy.device-plugin": "nvidia-device-plugin-daemonset",
+    "nvidia.com/gpu.deploy.gpu-feature-discovery": "gpu-feature-discovery",
+    "nvidia.com/gpu.deploy.dcgm": "nvidia-dcgm",
+    "nvidia.com/gpu.deploy.dcgm-exporter": "nvidia-dcgm-exporter",
+    "nvidia.com/gpu.deploy.mig-manager": "nvidia-mig-manager",
+}
+"""Node label by which the GPU Operator places a DaemonSet that keeps GPUs open -> label `app` of its pods."""
+GPU_SERVICE_ON, GPU_SERVICE_PAUSED = "true", "paused-by-muster"
+"""Values of those labels: where the operator runs the DaemonSet, and ours, by which we know what to turn on again."""
 
 
 class ClusterReader(Protocol):
@@ -184,6 +219,10 @@ class ClusterReader(Protocol):
 
     def pods_on(self, node: str) -> list[PodSeen]:
         """ALL pods of the node, every namespace, fresh from the server."""
+        ...
+
+    def requests_on(self, node: str) -> list[RequestSeen]:
+        """What other controllers ask to be done to the node by objects of their own; kinds not installed are none."""
         ...
 
     def events_of(self, kind: str, name: str, namespace: str = "") -> list[EventSeen]: ...
@@ -213,6 +252,13 @@ class ClusterActor(Protocol):
         """
         ...
 
+    def pause_gpu_services(self, node: str, on: bool) -> NodeSeen:
+        """Take the GPU Operator's own pods off the node by its labels GPU_SERVICES (on), or let them come back.
+
+        Idempotent: only labels that say GPU_SERVICE_ON are paused, only those of ours are turned on again.
+        """
+        ...
+
     def evict(self, pod: PodSeen) -> None:
         """policy/v1 eviction with the pod's UID as precondition. EvictionBlocked on 429, NotFound if it is gone."""
         ...
@@ -229,6 +275,10 @@ class ClusterActor(Protocol):
         ...
 
     def job(self, namespace: str, name: str) -> JobSeen: ...
+
+    def job_log(self, namespace: str, name: str) -> str | None:
+        """What the Job's newest pod printed, its end when it is long; None when pod or log is gone."""
+        ...
 
     def delete_job(self, namespace: str, name: str) -> None: ...
 

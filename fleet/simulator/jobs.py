@@ -1,7 +1,7 @@
 """The job controller: makes the pod of a Job, lets it run, and says how it ended.
 
 It decides retries, deadlines and the final condition of a Job. It refuses to judge a node: whether a run succeeds is
-asked of the physics, as a validation program would find out.
+asked of the program that its container names.
 """
 
 import uuid
@@ -21,8 +21,8 @@ Json = dict[str, Any]
 JOB_NAME = "batch.kubernetes.io/job-name"
 RUN_SECONDS = 3.0
 
-# node -> what a program that exercises it would complain about, or None
-Examine = Callable[[str], str | None]
+# (node, container) -> what the program would complain about, or None
+Run = Callable[[str, Json], str | None]
 
 
 class Jobs:
@@ -33,7 +33,7 @@ class Jobs:
         rng: Random,
         kubelets: Kubelets,
         happenings: Happenings,
-        examine: Examine,
+        run: Run,
     ) -> None:
         self.jobs = store["jobs"]
         self.pods = store["pods"]
@@ -41,7 +41,7 @@ class Jobs:
         self.rng = rng
         self.kubelets = kubelets
         self.happenings = happenings
-        self.examine = examine
+        self.run = run
         self.jobs.listeners.append(self._job_changed)
         self.pods.listeners.append(self._pod_changed)
 
@@ -96,7 +96,7 @@ class Jobs:
             self._settle(key, pod, pod.phase == "Succeeded")
 
     def _exit(self, pod: Record) -> None:
-        complaint = self.examine(pod.node)
+        complaint = self.run(pod.node, orjson.loads(pod.body)["spec"]["containers"][0])
         if complaint is None:
             self.kubelets.finish(pod.key, pod.uid, 0, f"node {pod.node}: all checks passed")
         else:

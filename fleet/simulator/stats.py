@@ -15,6 +15,7 @@ class Stats:
         self.bmc: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.bmc_concurrent_max = 0
         self.boots: Counter[str] = Counter()
+        self.gpu_resets: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
         self._out: set[str] = set()
         self._out_now: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -52,5 +53,6 @@ class Stats:
             "bmc": {node: dict(calls) for node, calls in self.bmc.items()},
             "bmc_concurrent_max": self.bmc_concurrent_max,
             "boots": dict(self.boots),
+            "gpu_resets": dict(self.gpu_resets),
             "out_max": {scope: dict(values) for scope, values in self.out_max.items()},
         }

@@ -18,6 +18,7 @@ from fleet.simulator.faults_fabric import FabricFaults
 from fleet.simulator.faults_gpu import GpuFaults
 from fleet.simulator.faults_host import HostFaults
 from fleet.simulator.faults_odd import OddFaults
+from fleet.simulator.gpu_reset import GpuResets
 from fleet.simulator.happenings import Happenings
 from fleet.simulator.host import Host, lay_out
 from fleet.simulator.jobs import Jobs
@@ -31,6 +32,7 @@ from fleet.simulator.options import Options
 from fleet.simulator.pace import Pace
 from fleet.simulator.physics import Physics
 from fleet.simulator.power import Power
+from fleet.simulator.programs import Programs
 from fleet.simulator.redfish import Bmcs
 from fleet.simulator.scenarios import Scenario
 from fleet.simulator.scheduler import Scheduler
@@ -65,9 +67,10 @@ class World:
         self.workloads = Workloads(self.store, self.timeline, rng, hosts, port, options.seed)
         self.budgets = Budgets(self.store, self.timeline)
         physics = Physics(hosts, self.storage)
-        self.jobs = Jobs(self.store, self.timeline, rng, self.kubelets, happenings, physics.examine)
         self.controller = NodeController(self.store, self.timeline, self.kubelets, happenings, hosts)
         self.faults = Faults(hosts)
+        resets = GpuResets(hosts, self.faults, self.kernel_log, self.controller, self.stats)
+        self.jobs = Jobs(self.store, self.timeline, rng, self.kubelets, happenings, Programs(physics, resets).run)
         gpu_faults = GpuFaults(self.faults, self.kernel_log, self.controller, self.timeline)
         FabricFaults(self.faults, self.kernel_log, self.timeline, self.storage, hosts, rng)
         OddFaults(self.faults, self.kernel_log, self.timeline, Pace(hosts, self.timeline))

@@ -7,6 +7,7 @@ share one credential between reading and acting: each entry point builds its own
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,11 +35,11 @@ def actor(
     *,
     allow_exec: frozenset[str] = frozenset(),
     lease_namespace: str = "default",
-    job_namespace: str = "",
+    job_namespaces: Sequence[str] = ("",),
 ) -> KubernetesActor:
     """A ClusterActor on `kubeconfig` (None: in-cluster). PermanentError when the kubeconfig cannot be used."""
     from fleet.adapters.kubernetes.acting import KubernetesActor
     from fleet.adapters.kubernetes.client import ApiServer
 
     api = ApiServer(kubeconfig, context, allow_exec)
-    return KubernetesActor(api, lease_namespace=lease_namespace, job_namespace=job_namespace)
+    return KubernetesActor(api, lease_namespace=lease_namespace, job_namespaces=job_namespaces)

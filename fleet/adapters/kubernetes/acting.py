@@ -6,6 +6,7 @@ a grace period, and to write over a change it has not seen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -15,27 +16,39 @@ from fleet.adapters.kubernetes.client import decode as parsed
 from fleet.adapters.kubernetes.errors import Answer, eviction_refused, refused
 from fleet.adapters.kubernetes.shapes import items, mapping
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
-from fleet.ports.cluster import HOLD_ANNOTATION, OUT_OF_SERVICE, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
+from fleet.ports.cluster import (
+    GPU_SERVICE_ON,
+    GPU_SERVICE_PAUSED,
+    GPU_SERVICES,
+    HOLD_ANNOTATION,
+    OUT_OF_SERVICE,
+    HoldRequest,
+    JobRequest,
+    JobSeen,
+    NodeSeen,
+    PodSeen,
+)
 from fleet.ports.errors import Conflict, NotFound, PortError, UnknownOutcome
 
 NODES = "/api/v1/nodes"
 _JOBS = "jobs.batch"
 _RACES = 2
+LOG_LINES, LOG_BYTES = 50_000, 4 << 20
 
 
 class KubernetesActor:
-    """`job_namespace`: where validation jobs will be asked for; empty asks for the right in every namespace."""
+    """`job_namespaces`: where Jobs will be asked for; an empty name asks for the right in every namespace."""
 
     def __init__(
         self,
         api: ApiServer,
         *,
         lease_namespace: str = "default",
-        job_namespace: str = "",
+        job_namespaces: Sequence[str] = ("",),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._api = api
-        self._job_namespace = job_namespace
+        self._job_namespaces = tuple(dict.fromkeys(job_namespaces))
         self._lease_namespace = lease_namespace
         self._clock = clock
 
@@ -94,6 +107,14 @@ class KubernetesActor:
                 continue
         raise Conflict(f"Node {node} changes faster than its taints can be written.")
 
+    def pause_gpu_services(self, node: str, on: bool) -> NodeSeen:
+        found, fresh = (GPU_SERVICE_ON, GPU_SERVICE_PAUSED) if on else (GPU_SERVICE_PAUSED, GPU_SERVICE_ON)
+        seen = decode.node(self._api.get(f"{NODES}/{quote(node, safe='')}", "nodes"))
+        labels = {key: fresh for key in GPU_SERVICES if seen.labels.get(key) == found}
+        if not labels:
+            return seen
+        return self._patch_node(node, {"metadata": {"labels": labels, "resourceVersion": seen.resource_version}})
+
     def evict(self, pod: PodSeen) -> None:
         namespace, name = quote(pod.namespace, safe=""), quote(pod.name, safe="")
         body = {
@@ -136,6 +157,17 @@ class KubernetesActor:
         words = self._last_words(namespace, name)
         return JobSeen("failed", f"{found.text} ({words})" if words else found.text)
 
+    def job_log(self, namespace: str, name: str) -> str | None:
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        pod, container = job.newest_pod(self._pods_of(path, name))
+        if not pod:
+            return None
+        params = {"container": container, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
+        try:
+            return self._api.text(f"{path}/{quote(pod, safe='')}/log", "pods/log", params)
+        except NotFound:
+            return None
+
     def delete_job(self, namespace: str, name: str) -> None:
         call = self._api.call("delete", _JOBS)
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
@@ -148,15 +180,26 @@ class KubernetesActor:
 
     def check(self) -> list[str]:
         jobs = "a returned node cannot be validated"
+        results = "what a validation measured cannot be read"
         leases = "it cannot be proved that only this installation acts here"
-        at, within = self._lease_namespace, self._job_namespace
+        at = self._lease_namespace
         rights = (
             access.Right("get", "nodes", "a hold cannot be compared before it is released"),
             access.Right("patch", "nodes", "no node can be held or released"),
             access.Right("create", "pods", "no node can be drained", subresource="eviction"),
-            access.Right("create", "jobs", jobs, "batch", namespace=within),
-            access.Right("get", "jobs", jobs, "batch", namespace=within),
-            access.Right("delete", "jobs", "finished validations stay behind", "batch", namespace=within),
+            *(
+                access.Right(verb, "jobs", why, "batch", namespace=within)
+                for within in self._job_namespaces
+                for verb, why in (("create", jobs), ("get", jobs), ("delete", "finished jobs stay behind"))
+            ),
+            *(
+                right
+                for within in self._job_namespaces
+                for right in (
+                    access.Right("list", "pods", results, namespace=within),
+                    access.Right("get", "pods", results, subresource="log", namespace=within),
+                )
+            ),
             access.Right("get", "leases", leases, "coordination.k8s.io", namespace=at),
             access.Right("create", "leases", leases, "coordination.k8s.io", namespace=at),
             access.Right("update", "leases", leases, "coordination.k8s.io", namespace=at),
@@ -185,8 +228,10 @@ class KubernetesActor:
         """Best effort: the acting credential need not be allowed to list pods."""
         try:
             path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-            params = {"labelSelector": f"batch.kubernetes.io/job-name={name}", "limit": "5"}
-            page = mapping(self._api.get(path, "pods", verb="list", params=params))
+            return job.last_words(self._pods_of(path, name))
         except PortError:
             return ""
-        return job.last_words(items(page.get("items")))
+
+    def _pods_of(self, path: str, name: str) -> list[dict[str, Any]]:
+        params = {"labelSelector": f"batch.kubernetes.io/job-name={name}", "limit": "5"}
+        return items(mapping(self._api.get(path, "pods", verb="list", params=params)).get("items"))

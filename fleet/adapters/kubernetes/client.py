@@ -29,6 +29,7 @@ RELOAD_SECONDS = 10.0
 MAX_ANSWER = 512 << 20  # a page of five hundred objects has a thousandth of it
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
+ACCEPTED = "application/json, */*;q=0.5"  # logs are plain text
 
 
 class ApiServer:
@@ -47,6 +48,14 @@ class ApiServer:
         if not answer.ok:
             raise refused(call, answer)
         return decode(call, answer)
+
+    def text(self, path: str, resource: str, params: Mapping[str, str]) -> str:
+        """The body as it is: logs are no JSON, and need not be UTF-8."""
+        call = Call(self.address, "get", resource)
+        answer = self._exchange(call, "GET", path, params, None, READ_SECONDS)
+        if not answer.ok:
+            raise refused(call, answer)
+        return answer.body.decode("utf-8", "replace")
 
     def write(self, call: Call, method: str, path: str, body: Any, content_type: str = JSON) -> Answer:
         """One write, sent once. The caller judges the answer (evictions overload status codes)."""
@@ -104,7 +113,7 @@ class ApiServer:
         content_type: str,
     ) -> urllib3.HTTPResponse:
         client = self._client
-        headers = {"Accept": JSON}
+        headers = {"Accept": ACCEPTED}
         if body is not None:
             headers["Content-Type"] = content_type
         try:

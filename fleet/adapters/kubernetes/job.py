@@ -1,7 +1,7 @@
-"""Validation Jobs: their manifest, and what their status means.
+"""Jobs on a node (validation, GPU reset): their manifest, and what their status means.
 
 Decides that a Job runs once, on one named node, whatever its taints, and cleans itself up. Refuses retries and
-service account tokens: a validation proves a node, it does not talk to the cluster.
+service account tokens: a Job of ours works on a node, it does not talk to the cluster.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.adapters.kubernetes.shapes import items, mapping, text, whole
-from fleet.ports.cluster import JobRequest, JobSeen
+from fleet.ports.cluster import PURPOSE_LABEL, JobRequest, JobSeen
 
 KEEP_SECONDS = 3600
 MANAGED_BY = {"app.kubernetes.io/managed-by": "muster"}
@@ -17,8 +17,13 @@ MANAGED_BY = {"app.kubernetes.io/managed-by": "muster"}
 
 def manifest(request: JobRequest) -> dict[str, Any]:
     labels = {**MANAGED_BY, **request.labels}
-    container: dict[str, Any] = {"name": "validate", "image": request.image, "command": list(request.command)}
+    name = request.labels.get(PURPOSE_LABEL, "validate")
+    container: dict[str, Any] = {"name": name, "image": request.image, "command": list(request.command)}
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    if request.env:
+        container["env"] = [{"name": key, "value": value} for key, value in request.env.items()]
+    if request.privileged:
+        container["securityContext"] = {"privileged": True}
     if request.gpus:
         container["resources"] = {"limits": {"nvidia.com/gpu": str(request.gpus)}}
     pod = {
@@ -31,6 +36,13 @@ def manifest(request: JobRequest) -> dict[str, Any]:
         "tolerations": [{"operator": "Exists"}],
         "containers": [container],
     }
+    if request.runtime_class:
+        pod["runtimeClassName"] = request.runtime_class
+    if request.priority_class:
+        pod["priorityClassName"] = request.priority_class
+    volumes, mounts = _volumes(request)
+    if volumes:
+        pod["volumes"], container["volumeMounts"] = volumes, mounts
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -44,6 +56,31 @@ def manifest(request: JobRequest) -> dict[str, Any]:
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
+
+
+def _volumes(request: JobRequest) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The node's own paths, and shared memory for whoever works on several GPUs: 64 MiB is too little for NCCL."""
+    volumes: list[dict[str, Any]] = []
+    mounts: list[dict[str, Any]] = []
+    for number, entry in enumerate(request.mounts):
+        path = entry.removesuffix(":ro")
+        volumes.append({"name": f"mount-{number}", "hostPath": {"path": path}})
+        seen_at = {"name": f"mount-{number}", "mountPath": path, "readOnly": entry != path}
+        mounts.append(seen_at | {"mountPropagation": "HostToContainer"})
+    if request.gpus > 1:
+        volumes.append({"name": "shm", "emptyDir": {"medium": "Memory"}})
+        mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108  of the container
+    return volumes, mounts
+
+
+def newest_pod(pods: list[dict[str, Any]]) -> tuple[str, str]:
+    """(name, container) of the pod that was made last; ("", "") without one."""
+    named = [mapping(raw.get("metadata")) for raw in pods]
+    found = max(zip(named, pods, strict=True), key=lambda one: text(one[0].get("creationTimestamp")), default=None)
+    if found is None:
+        return "", ""
+    containers = items(mapping(found[1].get("spec")).get("containers"))
+    return text(found[0].get("name")), text(containers[0].get("name")) if containers else ""
 
 
 def seen(raw: Any) -> JobSeen:

@@ -12,6 +12,7 @@ from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Step
 from fleet.lifecycle.outcomes import Ended, Outcome, Wait
 from fleet.lifecycle.playbooks import HOLD
+from fleet.lifecycle.steps import gpu_services
 from fleet.lifecycle.steps.identity import fresh_node, ours
 from fleet.lifecycle.steps.moves import move
 from fleet.ports.errors import Conflict, NotFound
@@ -53,6 +54,7 @@ def _leave(ctx: Context) -> Outcome | None:
         return None
     if not ours(ctx, node):
         return None
+    gpu_services.restore(ctx, node)
     keep = _foreign(ctx)
     intent = intents.begin(ctx.workflow, ctx.step, "release", node.name, ctx.now, before={"uncordon": not keep})
     try:

@@ -34,7 +34,7 @@ def run(ctx: Context) -> Outcome:
     sent = Intent.objects.filter(step=ctx.step, verb=VERB).order_by("-created_at").first()
     if sent is not None and sent.outcome not in (intents.EXPIRED, intents.REFUSED):
         return _follow(ctx, node, sent)
-    if _rebooted_since(ctx, node):
+    if rebooted_since(ctx, node):
         move(ctx, NodeState.REMEDIATING, remediated_at=ctx.now)
         return Done("It has rebooted since the fault; no other reset is needed.")
     tries = Intent.objects.filter(step=ctx.step, verb=VERB).exclude(outcome=intents.REFUSED).count()
@@ -44,7 +44,7 @@ def run(ctx: Context) -> Outcome:
     return refusal or _begin(ctx, node, tries)
 
 
-def _rebooted_since(ctx: Context, node: NodeSeen) -> bool:
+def rebooted_since(ctx: Context, node: NodeSeen) -> bool:
     """A person (or a crash) may have done our work: the boot id differs from the one in which the fault arose."""
     then = ctx.incident.boot_id if ctx.incident else ""
     first_try = ctx.workflow.attempt == 1

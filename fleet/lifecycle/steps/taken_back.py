@@ -10,6 +10,7 @@ from fleet.lifecycle import intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.outcomes import Ended, Outcome, Wait
+from fleet.lifecycle.steps import gpu_services
 from fleet.lifecycle.steps.identity import ours
 from fleet.lifecycle.steps.moves import move
 from fleet.ports.cluster import NodeSeen
@@ -20,6 +21,7 @@ def check(ctx: Context, node: NodeSeen) -> Outcome | None:
     """None while our hold stands and keeps the node from new work."""
     if ours(ctx, node) and node.unschedulable:
         return None
+    gpu_services.restore(ctx, node)
     if ours(ctx, node):
         intent = intents.begin(ctx.workflow, ctx.step, "release", node.name, ctx.now, before={"uncordon": False})
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from fleet.adapters.kubernetes import client
 from fleet.adapters.kubernetes.acting import KubernetesActor
 from fleet.adapters.kubernetes.client import ApiServer
 from fleet.adapters.kubernetes.decode import pod
-from fleet.ports.cluster import HoldRequest, JobRequest, PodSeen
+from fleet.ports.cluster import PURPOSE_LABEL, HoldRequest, JobRequest, PodSeen
 from fleet.ports.errors import (
     Conflict,
     EvictionBlocked,
@@ -234,6 +235,20 @@ def test_a_validation_job_runs_once_on_its_node_whatever_the_taints(script: Scri
     assert (template["nodeName"], template["tolerations"]) == ("gpu-1", [{"operator": "Exists"}])
     assert template["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "8"}}
     assert sent["metadata"]["labels"]["muster.dev/incident"] == "7"
+
+
+def test_a_reset_job_reaches_the_nodes_devices_with_the_runtime_that_it_is_told(
+    script: Script, actor: KubernetesActor
+) -> None:
+    script.on(f"POST {JOBS}", answer(201, {}))
+    labels = {PURPOSE_LABEL: "reset-gpu"}
+    more: dict[str, Any] = {"privileged": True, "runtime_class": "nvidia", "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}
+    actor.create_job(dataclasses.replace(JOB, labels=labels, gpus=0, **more))
+    pod = script.asked[0].body["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert (container["name"], container["securityContext"]) == ("reset-gpu", {"privileged": True})
+    assert container["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    assert (pod["runtimeClassName"], pod["automountServiceAccountToken"]) == ("nvidia", False)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from fleet.adapters import kubernetes
 from fleet.adapters.kubernetes import reading, watch
 from fleet.adapters.kubernetes.watch import Tuning
 from fleet.ports.cluster import (
+    GPU_SERVICE_PAUSED,
     HOLD_ANNOTATION,
     OUT_OF_SERVICE,
     Change,
@@ -142,6 +143,18 @@ def test_a_fence_is_one_taint_among_others_and_comes_off_alone(world: World) -> 
         back = world.actor.fence(name, on=False)
         keys = {key for key, _, _ in back.taints}
         assert OUT_OF_SERVICE[0] not in keys and "example.com/theirs" in keys
+
+
+def test_only_gpu_services_that_run_are_paused_and_only_those_come_back(world: World) -> None:
+    name = world.node("a")
+    plugin, dcgm, other = (f"nvidia.com/gpu.deploy.{what}" for what in ("device-plugin", "dcgm", "driver"))
+    world.core.patch_node(name, {"metadata": {"labels": {plugin: "true", dcgm: "false", other: "true"}}})
+    for _ in range(2):
+        paused = world.actor.pause_gpu_services(name, on=True).labels
+        assert (paused[plugin], paused[dcgm], paused[other]) == (GPU_SERVICE_PAUSED, "false", "true")
+    for _ in range(2):
+        back = world.actor.pause_gpu_services(name, on=False).labels
+        assert (back[plugin], back[dcgm], back[other]) == ("true", "false", "true")
 
 
 def test_a_stream_lists_in_pages_and_then_tells_each_change(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,18 @@ from fleet.inventory.models import Bmc, Cluster, Node
 from fleet.lifecycle import engine, grants
 from fleet.lifecycle.context import Ports, Timing
 from fleet.lifecycle.models import Workflow
-from fleet.ports.cluster import HOLD_ANNOTATION, OUT_OF_SERVICE, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
+from fleet.ports.cluster import (
+    GPU_SERVICE_ON,
+    GPU_SERVICE_PAUSED,
+    GPU_SERVICES,
+    HOLD_ANNOTATION,
+    OUT_OF_SERVICE,
+    HoldRequest,
+    JobRequest,
+    JobSeen,
+    NodeSeen,
+    PodSeen,
+)
 from fleet.ports.errors import Conflict, EvictionBlocked, IdentityMismatch, NotFound, UnknownOutcome
 from fleet.ports.power import BmcTarget, PowerSeen, PowerState, PowerVerb
 from tests.builders import TestClock
@@ -70,6 +81,9 @@ class World:
         self.fenced_while_on: list[str] = []
         self.bmc: dict[str, str] = {}  # node -> lies | silent | no_answer | wrong_serial
         self.job_result = "succeeded"
+        self.reset_result = "succeeded"
+        self.logs: dict[str, str | None] = {}  # part of a Job's name -> what it printed; None: its log is gone
+        self.gpu_resets: list[tuple[str, tuple[str, ...]]] = []  # each reset that a Job did, by its command
         self.queue: list[tuple[int, int]] = []
         self._seconds = 0
         self.crash: Callable[[str], None] = lambda place: None
@@ -207,14 +221,48 @@ class World:
             raise NotFound(pod.key)
         if pod.name in self.budgets:
             raise EvictionBlocked("would violate the budget", budget=self.budgets[pod.name])
+        self.crash("before evict")
         self.writes.append(f"evict {pod.key}")
-        self.pods[pod.key] = dataclasses.replace(found, deleting_since=self.clock.now())
+        self.pods[pod.key] = dataclasses.replace(
+            found, deleting_since=self.clock.now(), disruption="EvictionByEvictionAPI"
+        )
         self.crash("after evict")
 
+    def delete(self, pod: PodSeen) -> None:
+        found = self.pods.get(pod.key)
+        if found is None or found.uid != pod.uid:
+            raise NotFound(pod.key)
+        self.writes.append(f"delete {pod.key}")
+        self.pods[pod.key] = dataclasses.replace(found, deleting_since=self.clock.now())
+        self.crash("after delete")
+
+    def pause_gpu_services(self, name: str, on: bool) -> NodeSeen:
+        """The operator's pods leave a paused node and come back to one that is not."""
+        old, new = (GPU_SERVICE_ON, GPU_SERVICE_PAUSED) if on else (GPU_SERVICE_PAUSED, GPU_SERVICE_ON)
+        labels = {key: new if value == old else value for key, value in self.node(name).labels.items()}
+        self.writes.append(f"gpu services {name} {'off' if on else 'on'}")
+        if on:
+            services = {key for key, pod in self.pods.items() if pod.labels.get("app") in GPU_SERVICES.values()}
+            self.pods = {key: pod for key, pod in self.pods.items() if key not in services or pod.node != name}
+        seen = self.change(name, labels=labels)
+        self.crash("after pause")
+        return seen
+
     def create_job(self, request: JobRequest) -> None:
+        """Made once for each name; a second request of the same name changes nothing."""
+        self.crash("before job")
         self.writes.append(f"job {request.name}")
-        self.jobs[request.name] = JobSeen(self.job_result)  # type: ignore[arg-type]
+        resets = "--gpu-reset" in request.command
+        if request.name not in self.jobs:
+            self.jobs[request.name] = JobSeen(self.reset_result if resets else self.job_result)  # type: ignore[arg-type]
+            if resets:
+                self.gpu_resets.append((request.node, request.command))
+            if resets and self.reset_result == "succeeded":
+                Signal.objects.filter(node__name=request.node, cleared_at=None).update(cleared_at=self.clock.now())
         self.crash("after job")
+
+    def delete_job(self, namespace: str, name: str) -> None:
+        self.jobs.pop(name, None)
 
     def job(self, namespace: str, name: str) -> JobSeen:
         return self.jobs.get(name, JobSeen("missing"))

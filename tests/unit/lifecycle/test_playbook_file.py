@@ -91,7 +91,8 @@ def test_the_playbooks_that_muster_brings_are_safe_and_answer_every_class_of_rem
     for action in ("reboot_node", "reset_gpu", "replace_part", "inspect", "contact_support"):
         for recurring in (False, True):
             assert plan_for(Case(action, recurring=recurring), book).playbook
-            assert plan_for(Case(action, pool_kind="spot", recurring=recurring), book).why_not
+            off_metal = plan_for(Case(action, pool_kind="spot", recurring=recurring), book)
+            assert off_metal.attempts == 1 if action == "reset_gpu" else off_metal.why_not
     for action in ("none", "ticket", "", "watch"):
         assert plan_for(Case(action), book).why_not
 

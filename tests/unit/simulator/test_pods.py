@@ -1,5 +1,6 @@
 """Pods: eviction under budgets, termination, replacement, and Jobs that validate a node."""
 
+import re
 from typing import Any
 
 import pytest
@@ -203,3 +204,58 @@ def test_gangs_wait_whole(fleet: Client) -> None:
     waiting = [p for p in fleet.pods(fieldSelector="status.phase=Pending") if p["metadata"]["namespace"] == "train"]
     assert len({p["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] for p in waiting}) == 2
     assert not any(p["spec"].get("nodeName") for p in waiting)
+
+
+def gpu_uuids(fleet: Client) -> list[str]:
+    text = fleet.call("GET", f"/nodes/{NODE}/dcgm/metrics").text
+    return re.findall(r'DCGM_FI_DEV_GPU_TEMP\{gpu="\d",UUID="([^"]+)"', text)
+
+
+def reset_job(name: str, uuid: str, privileged: bool = True) -> Any:
+    body = job(name)
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    container["command"] = ["nvidia-smi", "--gpu-reset", "-i", uuid]
+    container["securityContext"] = {"privileged": privileged}
+    return body
+
+
+def empty(fleet: Client) -> None:
+    fleet.patch_node(NODE, {"spec": {"unschedulable": True}})
+    for pod in fleet.pods(fieldSelector=f"spec.nodeName={NODE}"):
+        if pod["metadata"]["ownerReferences"][0]["kind"] != "DaemonSet":
+            fleet.evict(pod)
+
+    def emptied() -> bool:
+        pods = fleet.pods(fieldSelector=f"spec.nodeName={NODE}")
+        return all(pod["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet" for pod in pods)
+
+    until(emptied)
+
+
+def test_a_gpu_reset_mends_what_the_driver_latched_and_nothing_else(fleet: Client) -> None:
+    uuid = gpu_uuids(fleet)[3]
+    empty(fleet)
+    fleet.inject("ecc_dbe", NODE, device=3)
+
+    def offered() -> str:
+        return str(fleet.node(NODE)["status"]["allocatable"]["nvidia.com/gpu"])
+
+    until(lambda: offered() == "7")
+    fleet.call("POST", JOBS, reset_job("muster-reset-a", uuid))
+    assert finished(fleet, "muster-reset-a")["status"]["succeeded"] == 1
+    until(lambda: offered() == "8")
+    assert fleet.stats()["gpu_resets"] == {NODE: 1} and NODE not in fleet.stats()["boots"]
+
+
+@pytest.mark.parametrize("why", ["in use", "lost", "Permissions", "No devices"])
+def test_a_gpu_reset_that_cannot_be_is_refused_in_words(fleet: Client, why: str) -> None:
+    uuid = gpu_uuids(fleet)[3] if why != "No devices" else "GPU-nobody"
+    if why != "in use":
+        empty(fleet)
+    if why == "lost":
+        fleet.inject("xid79", NODE, device=3)
+    fleet.call("POST", JOBS, reset_job("muster-reset-b", uuid, why != "Permissions"))
+    assert finished(fleet, "muster-reset-b")["status"]["failed"] == 1
+    pod = fleet.pods(labelSelector="job-name=muster-reset-b")[0]
+    assert why in pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
+    assert fleet.stats()["gpu_resets"] == {}
