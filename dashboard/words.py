@@ -112,6 +112,7 @@ ROLE_WORD: dict[str, Word] = {
     "viewer": _("viewer"),
     "operator": _("operator"),
     "approver": _("approver"),
+    "policy": _("policy"),
     "admin": _("admin"),
 }
 

@@ -10,6 +10,7 @@ class Role(models.TextChoices):
     VIEWER = "viewer", "Viewer"
     OPERATOR = "operator", "Operator"
     APPROVER = "approver", "Approver"
+    POLICY = "policy", "Policy"
     ADMIN = "admin", "Admin"
 
 

@@ -1,6 +1,7 @@
 """Which role may do what, as a table.
 
-Decides the permission of each role; each role includes those before it. Refuses to look at a database or a request.
+Decides the permission of each role. Viewer, operator, approver and admin each include those before them; policy sets
+limits and does not act, so that the two can lie in different hands. Refuses to look at a database or a request.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 VIEW = "view"
 OPERATE = "operate"  # hold, release, drain, reboot, retry, skip, abort, close a ticket, acknowledge
 APPROVE = "approve"
-ADMINISTER = "administer"  # modes, caps, clusters, users, tokens
+POLICY = "policy"  # caps, rates, floors, breaker, windows, approval rules
+ADMINISTER = "administer"  # modes, clusters, users, tokens
 
 ROLE_RIGHTS: dict[str, frozenset[str]] = {
     "viewer": frozenset({VIEW}),
     "operator": frozenset({VIEW, OPERATE}),
     "approver": frozenset({VIEW, OPERATE, APPROVE}),
-    "admin": frozenset({VIEW, OPERATE, APPROVE, ADMINISTER}),
+    "policy": frozenset({VIEW, POLICY}),
+    "admin": frozenset({VIEW, OPERATE, APPROVE, POLICY, ADMINISTER}),
 }
 
 

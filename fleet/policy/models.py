@@ -1,4 +1,4 @@
-"""Persistence of caps and other limits, the scopes they count in, the claims against them, and the breaker."""
+"""Persistence of caps and other limits, the scopes they count in, the claims against them, the breaker and versions."""
 
 from __future__ import annotations
 
@@ -185,3 +185,27 @@ class RoleCap(models.Model):
 
     role = models.CharField(max_length=16, unique=True)
     nodes = models.IntegerField()
+
+
+class PolicyVersion(models.Model):
+    """One change of the policy, as it was asked for. People call it by its id.
+
+    `text` is the whole policy as it then is, `base` the one that it was compared with; `changes` are the differences
+    (`loosening.Change` as mappings). In force from `applied_at`; until then it waits for its `Approval`.
+    """
+
+    text = models.TextField()
+    base = models.TextField()
+    changes = models.JSONField(default=list)
+    author = models.CharField(max_length=150)
+    reason = models.CharField(max_length=300)
+    created_at = models.DateTimeField()
+    applied_at = models.DateTimeField(null=True, db_index=True)
+
+    @property
+    def label(self) -> str:
+        return f"POL-{self.pk}"
+
+    @property
+    def subject(self) -> str:
+        return f"policy:{self.pk}"

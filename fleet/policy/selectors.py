@@ -15,8 +15,9 @@ from django.db.models import Avg, F, Max
 from fleet.health.models import Verdict
 from fleet.inventory.models import Node
 from fleet.policy import breaker, windows
+from fleet.policy.document import in_order
 from fleet.policy.models import Breaker, BreakerRule, Cap, Claim, RoleCap, Switch, Window
-from fleet.policy.rules import FLEET, IN_FLIGHT, SCOPES, TAKE_OUT, CapRule, Decision, Place, ScopeKey, Tally
+from fleet.policy.rules import FLEET, IN_FLIGHT, TAKE_OUT, CapRule, Decision, Place, ScopeKey, Tally
 
 STOPPED_ASKS = timedelta(minutes=5)
 USUAL = {"hold": timedelta(minutes=30), "take_out": timedelta(minutes=20), "in_flight": timedelta(minutes=10)}
@@ -51,7 +52,7 @@ def caps_of(cluster_id: int) -> list[CapRule]:
     for cap in Cap.objects.filter(cluster_id__isnull=True) | Cap.objects.filter(cluster_id=cluster_id):
         if cap.cluster_id is not None or (cap.kind, cap.scope) not in found:
             found[cap.kind, cap.scope] = CapRule(cap.kind, cap.scope, cap.absolute, cap.percent, cap.window)
-    return sorted(found.values(), key=lambda cap: SCOPES.index(cap.scope) if cap.scope in SCOPES else 99, reverse=True)
+    return in_order(found.values())
 
 
 def role_caps() -> dict[str, int]:
@@ -82,8 +83,11 @@ def breaker_rule(cluster_id: int) -> breaker.TripRule:
     """The cluster's own rule, else the default one."""
     rows = BreakerRule.objects.filter(cluster_id=cluster_id) | BreakerRule.objects.filter(cluster_id__isnull=True)
     row = rows.order_by(F("cluster_id").asc(nulls_last=True)).first()
-    names = breaker.TripRule.__dataclass_fields__
-    return breaker.TripRule(**{name: getattr(row, name) for name in names}) if row else breaker.TripRule()
+    return as_trip_rule(row) if row else breaker.TripRule()
+
+
+def as_trip_rule(row: BreakerRule) -> breaker.TripRule:
+    return breaker.TripRule(**{name: getattr(row, name) for name in breaker.TripRule.__dataclass_fields__})
 
 
 def held_lately(cluster_id: int, since: datetime) -> dict[int, int]:

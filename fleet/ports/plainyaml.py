@@ -77,3 +77,29 @@ def load(text: str, *, keys_once: bool = False) -> Any:
 def _short(error: BaseException) -> str:
     lines = str(error).splitlines()
     return f"{type(error).__name__}{f' ({lines[0][:120]})' if lines else ''}"
+
+
+def lines(text: str) -> dict[tuple[object, ...], int]:
+    """The line of every key and item of a document that `load` has read: its path -> its line, from 1."""
+    found: dict[tuple[object, ...], int] = {}
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    left: list[tuple[tuple[object, ...], yaml.Node]] = [((), root)] if root is not None else []
+    while left and len(found) < MAX_VALUES:
+        path, node = left.pop()
+        found.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                place = (*path, _plain(key))
+                found[place] = key.start_mark.line + 1
+                left.append((place, value))
+        elif isinstance(node, yaml.SequenceNode):
+            left.extend(((*path, number), item) for number, item in enumerate(node.value))
+    return found
+
+
+def _plain(key: yaml.Node) -> object:
+    """A key as `load` gives it where that can be a key; what cannot was refused before."""
+    value = getattr(key, "value", None)
+    if key.tag == "tag:yaml.org,2002:int" and isinstance(value, str) and value.isdigit():
+        return int(value)
+    return value if isinstance(value, str) else None
