@@ -15,7 +15,7 @@ from fleet import wiring
 from fleet.bus import pulse
 from fleet.bus.models import Outbox
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import approving, engine, grants, planner, services
+from fleet.lifecycle import approving, engine, grants, maintenance, planner, services
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -45,7 +45,8 @@ def tick() -> None:
 
 @shared_task(name="tasks.sweep")
 def sweep() -> None:
-    """The slower safety net: caps asked anew, open incidents without a workflow planned, settled plans dropped."""
+    """The slower safety net: caps asked anew, open incidents without a workflow planned, settled plans dropped,
+    batches driven."""
     close_old_connections()
     services.drop_settled_plans(SYSTEM_CLOCK.now())
     approving.expire(SYSTEM_CLOCK.now())
@@ -54,6 +55,7 @@ def sweep() -> None:
         planner.replan(cluster.pk, SYSTEM_CLOCK, "muster:sweep")
         if cluster.mode != Mode.OBSERVE:
             grants.run(cluster.pk, SYSTEM_CLOCK)
+    maintenance.sweep(SYSTEM_CLOCK)
 
 
 @shared_task(name="tasks.retain")

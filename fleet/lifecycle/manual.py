@@ -67,12 +67,17 @@ def refusal(node: Node, action: str) -> str:
         return f"{node.name} has left the cluster."
     if not node.managed:
         return f"{node.name} is not in the managed set."
-    if effective_mode(node.cluster.mode, node.pool.mode if node.pool else None) == Mode.OBSERVE:
+    if only_looks(node):
         return "The mode is observe: nothing is written."
     kind = node.pool.kind if node.pool else "bare_metal"
     if kind != "bare_metal" and any(verb in BMC_VERBS for verb in ACTIONS.get(action, ())):
         return f"The pool is {kind}: no BMC verb off metal."
     return ""
+
+
+def only_looks(node: Node) -> bool:
+    """Is its mode observe?"""
+    return effective_mode(node.cluster.mode, node.pool.mode if node.pool else None) == Mode.OBSERVE
 
 
 def busy(node: Node, action: str, workflow: Workflow | None) -> str:
@@ -102,11 +107,11 @@ def request(
     return _request(node_ids, action, by, reason, now, clock, asks=kind if asks else None)
 
 
-def request_agreed(
-    node_ids: Sequence[int], action: str, by: str, reason: str, now: datetime, clock: Clock = SYSTEM_CLOCK
+def begin(
+    node_ids: Sequence[int], action: str, by: str, reason: str, now: datetime, clock: Clock, agreed: bool
 ) -> tuple[list[Workflow], dict[str, str]]:
-    """The same for what people agreed to already, node by node: the approval is that of exactly this plan."""
-    return _request(node_ids, action, by, reason, now, clock, agreed=True)
+    """The same for what nobody needs to be asked any more. `agreed`: people approved it, and exactly this plan."""
+    return _request(node_ids, action, by, reason, now, clock, agreed=agreed)
 
 
 def _request(

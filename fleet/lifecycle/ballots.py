@@ -1,0 +1,52 @@
+"""Votes on requests for approval, whatever they are about.
+
+Decides from the request's subject who carries out what a vote decides. Refuses a no without a reason, and a subject
+that nobody here knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from fleet.lifecycle import approving, bulk
+from fleet.lifecycle.models import Batch, Workflow
+from fleet.policy import asking
+from fleet.policy.models import Approval
+from fleet.policy.rules import Decision
+
+VOTERS: dict[str, Callable[[int, str, bool, str, datetime], Decision]] = {
+    "workflow": approving.vote,
+    "batch": bulk.vote,
+}
+
+
+def thing(row: Approval) -> tuple[str, int]:
+    """What the request is about: (kind of subject, its id)."""
+    kind, _, number = row.subject.partition(":")
+    return kind, int(number) if number.isdecimal() else 0
+
+
+def vote(approval_id: int, actor: str, yes: bool, reason: str, now: datetime) -> Decision:
+    """One person's word on one request. Raises asking.VoteRefused."""
+    row = Approval.objects.filter(pk=approval_id).first()
+    if row is None or thing(row)[0] not in VOTERS:
+        raise asking.VoteRefused("There is no such request.")
+    if row.state != Approval.PENDING:
+        raise asking.VoteRefused(f"The request is {row.state} already.")
+    if not yes and not reason.strip():
+        raise asking.VoteRefused("A no takes a reason, which the audit log keeps.")
+    kind, number = thing(row)
+    return VOTERS[kind](number, actor, yes, reason.strip()[:300], now)
+
+
+def hashes(rows: Iterable[Approval]) -> dict[int, str]:
+    """Request -> the hash of its plan as it is now. Two queries and one more for the lists of batches."""
+    things = {row.pk: thing(row) for row in rows}
+    wanted = {kind: [number for one, number in things.values() if one == kind] for kind in VOTERS}
+    now: dict[tuple[str, int], str] = {
+        ("workflow", found.pk): approving.hash_of(found) for found in Workflow.objects.filter(pk__in=wanted["workflow"])
+    }
+    for batch in Batch.objects.filter(pk__in=wanted["batch"]).prefetch_related("members"):
+        now["batch", batch.pk] = bulk.hash_of(batch)
+    return {pk: now.get(about, "") for pk, about in things.items()}
