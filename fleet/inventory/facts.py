@@ -6,11 +6,12 @@ Decides which facts of a node are hard (a change of them is worth a write and a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from fleet.inventory import owners
 from fleet.inventory.models import Node
 from fleet.inventory.topology import is_managed, placement
 from fleet.ports.cluster import HOLD_ANNOTATION, NodeSeen
@@ -18,8 +19,8 @@ from fleet.ports.cluster import HOLD_ANNOTATION, NodeSeen
 SOFT_EVERY = timedelta(seconds=10)
 HARD = (
     "uid", "pool_id", "rack", "leaf", "rail", "nvlink_domain", "tenant", "managed", "unschedulable", "hold_value",
-    "foreign_hold", "ready", "ready_reason", "ready_since", "boot_id", "boot_since", "kernel", "os_image", "kubelet",
-    "gpu_model", "gpu_expected", "gpu_capacity", "gpu_allocatable", "labels", "gone_at",
+    "foreign_hold", "owners", "ready", "ready_reason", "ready_since", "boot_id", "boot_since", "kernel", "os_image",
+    "kubelet", "gpu_model", "gpu_expected", "gpu_capacity", "gpu_allocatable", "labels", "gone_at",
 )  # fmt: skip
 SOFT = ("heartbeat_at", "resource_version", "seen_at")
 NODE_ALIASES = frozenset({"name", "uid", "provider_id", "system_uuid", "ip", "hostname"})
@@ -38,6 +39,8 @@ def values_of(seen: NodeSeen, old: Node | None, how: Reading, now: datetime) -> 
     """Every column that the API server decides; `old` fills what it does not tell."""
     place = placement(seen.labels, how.label_keys)
     hold = seen.annotations.get(HOLD_ANNOTATION, "")[:200]
+    marks = owners.on_node(seen)
+    foreign = _foreign_hold(seen, hold, old, marks)
     return {
         "uid": seen.uid[:64],
         "pool_id": how.pools.get(place.pool) if place.pool else (old.pool_id if old else None),
@@ -49,7 +52,8 @@ def values_of(seen: NodeSeen, old: Node | None, how: Reading, now: datetime) -> 
         "managed": is_managed(seen.labels, how.selector),
         "unschedulable": seen.unschedulable,
         "hold_value": hold,
-        "foreign_hold": _foreign_hold(seen, hold, old),
+        "foreign_hold": foreign,
+        "owners": owners.kept(marks, foreign, old.owners if old else (), now),
         "ready": seen.ready,
         "ready_reason": seen.ready_reason[:100],
         "ready_since": seen.ready_since,
@@ -66,14 +70,15 @@ def values_of(seen: NodeSeen, old: Node | None, how: Reading, now: datetime) -> 
     }
 
 
-def _foreign_hold(seen: NodeSeen, hold: str, old: Node | None) -> bool:
-    """A cordon without our annotation is somebody else's; ours on top of theirs leaves it theirs as well.
+def _foreign_hold(seen: NodeSeen, hold: str, old: Node | None, marks: Sequence[owners.Owner]) -> bool:
+    """A cordon without our annotation is somebody else's; ours on top of theirs leaves it theirs as well, and so does
+    the mark of another owner on top of ours.
 
     A cordon that is there when a node is first seen is foreign whatever it is annotated with: we know no reason for it.
     """
     if not seen.unschedulable:
         return False
-    return not hold or old is None or not old.uid or old.foreign_hold
+    return not hold or old is None or not old.uid or old.foreign_hold or any(owner.keeps for owner in marks)
 
 
 def _boot(seen: NodeSeen, old: Node | None, now: datetime) -> dict[str, Any]:

@@ -94,6 +94,7 @@ class Node(models.Model):
     unschedulable = models.BooleanField(default=False)
     hold_value = models.CharField(max_length=200, default="", blank=True)  # our annotation as seen in the cluster
     foreign_hold = models.BooleanField(default=False)  # unschedulable, and not (only) by us
+    owners = models.JSONField(default=list, blank=True)  # who else works on it or holds it: `owners.Owner.as_json`
     ready = models.BooleanField(null=True)
     ready_reason = models.CharField(max_length=100, default="", blank=True)
     ready_since = models.DateTimeField(null=True)

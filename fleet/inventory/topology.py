@@ -1,8 +1,8 @@
 """Where a node belongs, read from its labels, and whether it is one that we may touch.
 
 Decides pool, rack, leaf, rail, NVLink domain and tenant from configurable label keys, and the managed set from an
-opt-in label selector (Kubernetes' grammar; `*` opts every node in, empty opts none in). Refuses control plane nodes,
-whatever the selector says. Pure: no database.
+opt-in label selector (Kubernetes' grammar; `*` opts every node in, empty opts none in). Refuses control plane nodes and
+nodes that were opted out, whatever the selector says. Pure: no database.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ DEFAULT_KEYS: dict[str, str] = {
     "tenant": "topology.muster.dev/tenant",
 }
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+OPT_OUT = ("muster.dev/managed", "false")
+"""Label by which a person takes one node out of the managed set."""
 EVERY_NODE = "*"
 
 Labels = Mapping[str, str]
@@ -54,9 +56,13 @@ def placement(labels: Labels, keys: Mapping[str, str]) -> Placement:
 
 def is_managed(labels: Labels, selector: str) -> bool:
     """May we touch a node with these labels?"""
-    if any(key in labels for key in CONTROL_PLANE):
+    if any(key in labels for key in CONTROL_PLANE) or opted_out(labels):
         return False
     return all(term(labels) for term in parse_selector(selector)) if selector.strip() else False
+
+
+def opted_out(labels: Labels) -> bool:
+    return labels.get(OPT_OUT[0], "").lower() == OPT_OUT[1]
 
 
 @lru_cache(maxsize=64)

@@ -14,10 +14,11 @@ from urllib.parse import quote
 
 from fleet.adapters.kubernetes import access, decode
 from fleet.adapters.kubernetes.client import ApiServer
+from fleet.adapters.kubernetes.requests import Requests
 from fleet.adapters.kubernetes.shapes import items, mapping, moment, text
 from fleet.adapters.kubernetes.watch import PAGE, ListWatch, Resource, Tuning
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
-from fleet.ports.cluster import Change, EventSeen, NodeSeen, PodSeen, WatchState
+from fleet.ports.cluster import Change, EventSeen, NodeSeen, PodSeen, RequestSeen, WatchState
 from fleet.ports.errors import MissingRight, NotFound, ResyncNeeded
 
 NODES, PODS, EVENTS = "/api/v1/nodes", "/api/v1/pods", "/api/v1/events"
@@ -47,6 +48,7 @@ class KubernetesReader:
         self._api = api
         self._clock = clock
         self._tuning = tuning
+        self._requests = Requests(api, clock)
         self.counts: Counter[str] = Counter()
         node_params = {"labelSelector": node_selector} if node_selector else {}
         self._nodes = Resource("nodes", NODES, node_params, decode.node, decode.node_key)
@@ -83,6 +85,9 @@ class KubernetesReader:
         raws = self._list(PODS, "pods", {"fieldSelector": f"spec.nodeName={node}"})
         found = (self._skipping(decode.pod, raw) for raw in raws)
         return [pod for pod in found if pod is not None]
+
+    def requests_on(self, node: str) -> list[RequestSeen]:
+        return self._requests.on(node)
 
     def events_of(self, kind: str, name: str, namespace: str = "") -> list[EventSeen]:
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events" if namespace else EVENTS

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from uuid import NAMESPACE_DNS, uuid5
 
 from fleet.ports.clock import SYSTEM_CLOCK
-from fleet.ports.cluster import Change, ClusterReader, EventSeen, NodeSeen, PodSeen, WatchState
+from fleet.ports.cluster import Change, ClusterReader, EventSeen, NodeSeen, PodSeen, RequestSeen, WatchState
 from fleet.ports.errors import NotFound, PermanentError, PortError
 
 LOOK_EVERY = 2.0
@@ -61,6 +61,9 @@ class ListedReader:
     def pods_on(self, node: str) -> list[PodSeen]:
         """What runs there is not known, and unknown must not look like nothing."""
         raise PermanentError(f"No scheduler tells what runs on {node}.", code="no_scheduler")
+
+    def requests_on(self, node: str) -> list[RequestSeen]:
+        return []
 
     def events_of(self, kind: str, name: str, namespace: str = "") -> list[EventSeen]:
         return []

@@ -27,6 +27,7 @@ from fleet.ports.cluster import (
     JobSeen,
     NodeSeen,
     PodSeen,
+    RequestSeen,
 )
 from fleet.ports.errors import Conflict, EvictionBlocked, IdentityMismatch, NotFound, UnknownOutcome
 from fleet.ports.power import BmcTarget, PowerSeen, PowerState, PowerVerb
@@ -73,6 +74,7 @@ class World:
         self.pods: dict[str, PodSeen] = {}
         self.jobs: dict[str, JobSeen] = {}
         self.budgets: dict[str, str] = {}  # pod name -> PDB that refuses it
+        self.requests: dict[str, list[RequestSeen]] = {}  # other controllers' own objects, by node
         self.writes: list[str] = []
         self.resets: list[tuple[str, str]] = []
         self.boots_at: dict[str, Any] = {}
@@ -177,6 +179,9 @@ class World:
         if name not in self.nodes:
             raise NotFound(f"node {name} not found")
         return self.nodes[name]
+
+    def requests_on(self, node: str) -> list[RequestSeen]:
+        return self.requests.get(node, [])
 
     def pods_on(self, node: str) -> list[PodSeen]:
         return [pod for pod in self.pods.values() if pod.node == node]
