@@ -67,4 +67,6 @@ _shelves: dict[str, Shelf] = {}
 def book() -> Book:
     """The book of this installation (setting PLAYBOOKS_FILE)."""
     path = str(settings.PLAYBOOKS_FILE)
-    return _shelves.setdefault(path, Shelf(path)).book()
+    if path not in _shelves:  # making one reads the built-in book, which takes as long as planning for hundreds
+        _shelves[path] = Shelf(path)
+    return _shelves[path].book()

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet.lifecycle import shelf
 from fleet.lifecycle.playbook_file import BadPlaybooks, parse
-from fleet.lifecycle.playbooks import Book, Case, PlannedStep, plan_for
+from fleet.lifecycle.playbooks import Book, Case, PlannedStep, Playbook, plan_for
 from fleet.lifecycle.shelf import built_in
 
 GOOD = """
@@ -101,3 +102,17 @@ def test_a_stored_plan_is_read_as_it_was_written_and_survives_keys_of_other_vers
     step = PlannedStep("reboot", deadline=60.0, ladder=("reboot", "power_cycle"))
     assert PlannedStep.of(step.as_json()) == step
     assert PlannedStep.of({"verb": "drain", "from_the_future": 1}) == PlannedStep("drain")
+
+
+def test_the_built_in_book_is_read_once_and_not_for_every_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    parse = shelf.parse
+    monkeypatch.setattr(shelf, "_shelves", {})
+
+    def read(text: str, name: str, source: str) -> tuple[Playbook, ...]:
+        reads.append(name)
+        return parse(text, name, source)
+
+    monkeypatch.setattr(shelf, "parse", read)
+    assert shelf.book() is shelf.book() is shelf.book()
+    assert reads == ["playbooks.yaml"]
