@@ -82,7 +82,7 @@ WORKFLOW_CLASS: dict[str, str] = {
 VERB_WORD: dict[str, Word] = {
     "hold": _("hold"),
     "drain": _("drain"),
-    "reset": _("reset GPU"),
+    "reset_gpu": _("reset GPU"),
     "reboot": _("reboot"),
     "power_cycle": _("power-cycle"),
     "reprovision": _("reprovision"),
@@ -91,12 +91,14 @@ VERB_WORD: dict[str, Word] = {
     "return": _("return"),
     "ticket": _("ticket"),
     "wait_repair": _("wait for repair"),
+    "fence": _("fence"),
+    "keep": _("kept until released"),
     "release": _("release"),
 }
 VERB_NEXT: dict[str, Word] = {
     "hold": _("Being held"),
     "drain": _("Being drained"),
-    "reset": _("GPU reset"),
+    "reset_gpu": _("GPU reset"),
     "reboot": _("Reboot"),
     "power_cycle": _("Power-cycle"),
     "reprovision": _("Reprovision"),
@@ -105,7 +107,33 @@ VERB_NEXT: dict[str, Word] = {
     "return": _("Return to service"),
     "ticket": _("Repair by people"),
     "wait_repair": _("Repair by people"),
+    "fence": _("Fencing"),
+    "keep": _("A person releases it"),
     "release": _("Release"),
+}
+BATCH_CLASS: dict[str, str] = {
+    "draft": "b-line",
+    "waiting": "b-warn",
+    "running": "b-go",
+    "paused": "b-warn",
+    "done": "b-line",
+    "cancelled": "b-line",
+}
+MEMBER_CLASS: dict[str, str] = {
+    "now": "b-ok",
+    "waits": "b-warn",
+    "pending": "b-warn",
+    "begun": "b-go",
+    "done": "b-ok",
+    "failed": "b-bad",
+    "refused": "b-line",
+}
+APPROVAL_CLASS: dict[str, str] = {
+    "pending": "b-warn",
+    "approved": "b-ok",
+    "rejected": "b-bad",
+    "expired": "b-line",
+    "withdrawn": "b-line",
 }
 MODE_WORD: dict[str, Word] = {"observe": _("Observe"), "recommend": _("Recommend"), "automate": _("Automate")}
 ROLE_WORD: dict[str, Word] = {

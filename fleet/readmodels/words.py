@@ -55,6 +55,7 @@ VERBS: dict[str, Word] = {
     "reprovision": lazy("Reprovision"),
     "fence": lazy("Fence"),
     "wait_repair": lazy("Wait for repair"),
+    "keep": lazy("Keep until released"),
     "validate": lazy("Validate"),
     "soak": lazy("Soak"),
     "return": lazy("Return to service"),
@@ -69,6 +70,7 @@ VERB_SENTENCES: dict[str, Word] = {
     "reprovision": lazy("Install its image anew; local disks are erased. Proved by a new boot and by the provisioner."),
     "fence": lazy("Prove its power off before its pods and volumes are let go, then turn it on again."),
     "wait_repair": lazy("Open a ticket with the evidence; closing it goes on with the tests."),
+    "keep": lazy("A person holds it until a person releases it."),
     "validate": lazy("Test it: every GPU seen, devices healthy, a validation job on the node."),
     "soak": lazy("Watch it before it returns; a signal of the same cause sends it back."),
     "return": lazy("Muster leaves as owner of the hold. With no other owner the node is uncordoned."),
@@ -83,10 +85,42 @@ VERB_DOING: dict[str, Word] = {
     "reprovision": lazy("Reprovisioning"),
     "fence": lazy("Fencing"),
     "wait_repair": lazy("Waiting for repair"),
+    "keep": lazy("Kept"),
     "validate": lazy("Being validated"),
     "soak": lazy("Soaking"),
     "return": lazy("Returning to service"),
     "release": lazy("Being released"),
+}
+BATCH_STATES: dict[str, Word] = {
+    "draft": lazy("Not started"),
+    "waiting": lazy("Waiting for approval"),
+    "running": lazy("Running"),
+    "paused": lazy("Paused"),
+    "done": lazy("Done"),
+    "cancelled": lazy("Cancelled"),
+}
+MEMBER_STATES: dict[str, Word] = {
+    "pending": lazy("Waits"),
+    "begun": lazy("Under way"),
+    "done": lazy("Done"),
+    "failed": lazy("Failed"),
+    "refused": lazy("Refused"),
+}
+APPROVAL_KINDS: dict[str, Word] = {
+    "recommend": lazy("A plan of Muster"),
+    "bmc_power": lazy("Power by a person"),
+    "reprovision": lazy("Reprovision"),
+    "bulk": lazy("Many nodes"),
+    "force": lazy("By force"),
+    "ray_head": lazy("Ray head"),
+    "loosen": lazy("A looser policy"),
+}
+APPROVAL_STATES: dict[str, Word] = {
+    "pending": lazy("Pending"),
+    "approved": lazy("Approved"),
+    "rejected": lazy("Rejected"),
+    "expired": lazy("Expired"),
+    "withdrawn": lazy("Withdrawn"),
 }
 STEP_STATES: dict[str, Word] = {
     "running": lazy("Under way"),
@@ -131,6 +165,14 @@ ACTION_CLASSES: dict[str, Word] = {
 }
 AUDIT_ACTIONS: dict[str, Word] = {
     "workflow.plan": lazy("planned it"),
+    "workflow.request": lazy("asked for it"),
+    "approval.vote": lazy("voted"),
+    "batch.ask": lazy("asked for approval of a bulk action"),
+    "batch.start": lazy("started a bulk action"),
+    "batch.pause": lazy("paused a bulk action"),
+    "batch.resume": lazy("resumed a bulk action"),
+    "batch.cancel": lazy("cancelled a bulk action"),
+    "batch.done": lazy("finished a bulk action"),
     "workflow.approve": lazy("approved the plan"),
     "workflow.abort": lazy("aborted the workflow"),
     "workflow.retry": lazy("asked to retry now"),
