@@ -17,7 +17,7 @@ from django.db import transaction
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory import lease, metrics
-from fleet.inventory.models import Cluster
+from fleet.inventory.models import Cluster, Provisioner
 from fleet.inventory.topology import DEFAULT_KEYS, EVERY_NODE, parse_selector
 
 
@@ -39,6 +39,11 @@ class Registration:
     metrics_source: str | None = None
     grafana_url: str | None = None
     targets_file: str | None = None
+    provisioner: str | None = None
+    provision_at: str | None = None
+    provision_namespace: str | None = None
+    provision_credential: str | None = None
+    provision_ca: str | None = None
     selector: str | None = None
     label_keys: Mapping[str, str] | None = field(default=None)
 
@@ -51,7 +56,19 @@ class Registration:
             raise ValueError(f"There is no scope {', '.join(sorted(unknown))}; known: {', '.join(DEFAULT_KEYS)}.")
         parse_selector(given.get("selector", ""))
         metrics.check(given)
+        _check_provisioner(given)
         return given
+
+
+def _check_provisioner(given: dict[str, Any]) -> None:
+    """ValueError for a provisioner that nobody could reach; a path of Metal3's is made absolute."""
+    kind, at = given.get("provisioner"), given.get("provision_at", "")
+    if kind == Provisioner.IRONIC and not at.startswith(("http://", "https://")):
+        raise ValueError(f"Ironic needs its address in --provision-at, not {at or 'nothing'!r}.")
+    if kind == Provisioner.METAL3 and not given.get("provision_namespace"):
+        raise ValueError("Metal3 needs the namespace of its BareMetalHosts in --provision-namespace.")
+    if at and not at.startswith(("http://", "https://")):
+        given["provision_at"] = str(Path(at).expanduser().resolve())
 
 
 @transaction.atomic

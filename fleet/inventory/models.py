@@ -25,6 +25,14 @@ class MetricsSource(models.TextChoices):
     QUERY = "query", "Query"
 
 
+class Provisioner(models.TextChoices):
+    """Who installs images on a cluster's hosts."""
+
+    NONE = "", "None"
+    METAL3 = "metal3", "Metal3"
+    IRONIC = "ironic", "Ironic"
+
+
 class Cluster(models.Model):
     """A scheduler's domain. Credentials are references (paths), never contents.
 
@@ -49,6 +57,11 @@ class Cluster(models.Model):
     metrics_source = models.CharField(max_length=8, choices=MetricsSource.choices, default=MetricsSource.AUTO)
     grafana_url = models.CharField(max_length=1024, default="", blank=True)  # {node} {cluster} {from} {to}
     targets_file = models.CharField(max_length=1024, default="", blank=True)  # nodes, exporters, fabric managers
+    provisioner = models.CharField(max_length=8, choices=Provisioner.choices, default=Provisioner.NONE, blank=True)
+    provision_at = models.CharField(max_length=1024, default="", blank=True)  # Ironic's address; Metal3's kubeconfig
+    provision_namespace = models.CharField(max_length=63, default="", blank=True)  # of the BareMetalHosts
+    provision_credential = models.CharField(max_length=300, default="", blank=True)  # env:NAME or file:PATH
+    provision_ca = models.CharField(max_length=500, default="", blank=True)  # "" system CAs, "insecure", or a path
     selector = models.CharField(max_length=512, default="", blank=True)  # label selector of the managed set
     label_keys = models.JSONField(default=dict, blank=True)  # {"rack": "topology.muster.dev/rack", ...}
     created_at = models.DateTimeField()
