@@ -214,3 +214,6 @@ class EvictionBucket(models.Model):
     cluster_id = models.BigIntegerField(unique=True)
     tokens = models.FloatField()
     at = models.DateTimeField()
+
+
+from fleet.lifecycle.validation.models import ValidationResult, ValidationRun  # noqa: E402, F401  of this app too

@@ -22,6 +22,7 @@ from fleet.lifecycle.machine import NODE_EDGES, NodeState, WorkflowState
 from fleet.lifecycle.models import Intent, NodeLifecycle, Remedy, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Done, Ended, Failed, Outcome, Repair, Wait
 from fleet.lifecycle.playbooks import CLAIMS, NEXT, REMEDIES, REPAIR, WAIT_REPAIR, PlannedStep, remedy_index
+from fleet.lifecycle.validation import selectors as validation
 from fleet.policy import services as claims
 from fleet.policy.rules import IN_FLIGHT
 from fleet.ports.clock import Clock
@@ -130,7 +131,7 @@ def _failed(workflow: Workflow, step: Step, came: Failed, now: datetime) -> int 
         return _next_rung(workflow, step, came, again, now)
     if planned.on_failure in (NEXT, REPAIR):
         why = f" Attempt {workflow.attempt} of {workflow.attempts}; attempts have run out." if begun else ""
-        _repair(workflow, step, Repair(came.code, came.text + why), now)
+        _repair(workflow, step, Repair(came.code, came.text + why, str(step.memo.get("part") or "")), now)
     else:
         _blocked(
             workflow, step, Blocked("stopped_here", f"{came.text} A person decides: retry, skip or abort.", 300), now
@@ -221,7 +222,8 @@ def _evidence(workflow: Workflow) -> dict[str, Any]:
     plain = [{key: str(value) for key, value in row.items()} for row in tries]
     acts = [{key: str(value) for key, value in row.items()} for row in calls]
     seen = [{**row, "first_bad_at": str(row["first_bad_at"])} for row in signals]
-    return {"signals": seen, "steps": plain, "calls": acts, "boot_id": workflow.node.boot_id}
+    tests = validation.evidence(workflow.node_id)
+    return {"signals": seen, "steps": plain, "calls": acts, "tests": tests, "boot_id": workflow.node.boot_id}
 
 
 def _ended(workflow: Workflow, step: Step, came: Ended, now: datetime) -> None:

@@ -14,6 +14,7 @@ import orjson
 from fleet.simulator import objects
 from fleet.simulator.happenings import Happenings
 from fleet.simulator.kubelets import Kubelets
+from fleet.simulator.programs import Came
 from fleet.simulator.store import Event, Record, Store
 from fleet.simulator.timeline import Timeline
 
@@ -21,8 +22,8 @@ Json = dict[str, Any]
 JOB_NAME = "batch.kubernetes.io/job-name"
 RUN_SECONDS = 3.0
 
-# (node, container) -> what the program would complain about, or None
-Run = Callable[[str, Json], str | None]
+# (node, container) -> how the program ends there
+Run = Callable[[str, Json], Came]
 
 
 class Jobs:
@@ -96,11 +97,9 @@ class Jobs:
             self._settle(key, pod, pod.phase == "Succeeded")
 
     def _exit(self, pod: Record) -> None:
-        complaint = self.run(pod.node, orjson.loads(pod.body)["spec"]["containers"][0])
-        if complaint is None:
-            self.kubelets.finish(pod.key, pod.uid, 0, f"node {pod.node}: all checks passed")
-        else:
-            self.kubelets.finish(pod.key, pod.uid, 1, f"node {pod.node}: {complaint}")
+        came = self.run(pod.node, orjson.loads(pod.body)["spec"]["containers"][0])
+        code, said = (0, "all checks passed") if came.complaint is None else (1, came.complaint)
+        self.kubelets.finish(pod.key, pod.uid, code, f"node {pod.node}: {said}", log=came.log)
 
     def _settle(self, key: str, pod: Record, good: bool) -> None:
         uid = pod.labels.get("batch.kubernetes.io/controller-uid", "")

@@ -28,6 +28,7 @@ class Kubelets:
         self.rng = rng
         self.hosts = hosts
         self.stuck: dict[str, str] = {}  # uid of a pod that never ends -> its node
+        self.logs: dict[str, str] = {}  # uid of a pod -> what it printed
         self.pods.listeners.append(self._noticed)
 
     def delete(self, record: Record, grace: int | None, why: tuple[str, str] | None = None) -> Record:
@@ -117,11 +118,13 @@ class Kubelets:
             obj = orjson.loads(record.body)
             self.pods.put(obj | {"status": objects.running(obj, host, self.timeline.stamp())})
 
-    def finish(self, key: str, uid: str, code: int, message: str, reason: str = "") -> None:
-        """The main container exited by itself."""
+    def finish(self, key: str, uid: str, code: int, message: str, reason: str = "", log: str = "") -> None:
+        """The main container exited by itself. `log` is what it printed, when that is more than its last word."""
         record = self.pods.get(key)
         if record is None or record.uid != uid or record.phase not in ("Running", "Pending"):
             return
+        if log:
+            self.logs[uid] = log
         obj, now = orjson.loads(record.body), self.timeline.stamp()
         status = unready(obj["status"], "PodCompleted", now)
         status["phase"] = "Failed" if code else "Succeeded"
@@ -143,6 +146,7 @@ class Kubelets:
         record, before = event.record, event.before
         if event.type == "DELETED":
             self.stuck.pop(record.uid, None)
+            self.logs.pop(record.uid, None)
         elif record.node and record.phase == "Pending" and (before is None or not before.node):
             self.timeline.after(self.rng.uniform(0.8, 2.2), _bind(self.start, record))
 

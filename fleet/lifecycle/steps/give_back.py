@@ -15,6 +15,7 @@ from fleet.lifecycle.playbooks import HOLD
 from fleet.lifecycle.steps import gpu_services
 from fleet.lifecycle.steps.identity import fresh_node, ours
 from fleet.lifecycle.steps.moves import move
+from fleet.lifecycle.validation import running
 from fleet.ports.errors import Conflict, NotFound
 
 
@@ -55,6 +56,7 @@ def _leave(ctx: Context) -> Outcome | None:
     if not ours(ctx, node):
         return None
     gpu_services.restore(ctx, node)
+    running.stop(ctx)
     keep = _foreign(ctx)
     intent = intents.begin(ctx.workflow, ctx.step, "release", node.name, ctx.now, before={"uncordon": not keep})
     try:

@@ -1,8 +1,9 @@
 """Validate: prove that the node works before anything is let near it again.
 
-Decides on four things, all of them after the remediation: the validation Job succeeded, telemetry is fresh, no signal
-of the incident is open, and the GPUs that Kubernetes offers are those the profile expects. Refuses to pass on missing
-data: unknown is not a pass.
+Decides on five things, all of them after the remediation: every test of its suite passed, telemetry is fresh, no
+signal of a fault is open, the four counts of its GPUs agree, and its facts are those of its pool. Refuses to pass on
+missing data: unknown is not a pass. A test without a result is repeated once and then a matter for people: it is no
+reason for another reboot.
 """
 
 from __future__ import annotations
@@ -10,71 +11,65 @@ from __future__ import annotations
 from datetime import datetime
 
 from fleet.health.models import NodeVerdict, Signal
-from fleet.inventory.models import Node
-from fleet.lifecycle import intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
-from fleet.lifecycle.models import Intent
-from fleet.lifecycle.outcomes import Blocked, Done, Failed, Outcome, Wait
+from fleet.lifecycle.models import Step
+from fleet.lifecycle.outcomes import Blocked, Done, Failed, Outcome, Repair, Wait
+from fleet.lifecycle.playbooks import CONFIRM
 from fleet.lifecycle.steps import fence, taken_back
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
+from fleet.lifecycle.validation import facts, judge, running
+from fleet.lifecycle.validation.suite import VALIDATE
 from fleet.lifecycle.watched import unwatched
-from fleet.ports.cluster import JobRequest
+from fleet.ports.cluster import NodeSeen
 
-COMMAND = ("dcgmi", "diag", "-r", "1")
+TESTS_AGAIN = 2
+"""Tries of a suite that came to no result before people are asked."""
 
 
 def run(ctx: Context) -> Outcome:
     node = fresh_node(ctx)
     gone = taken_back.check(ctx, node)
     if gone is not None:
+        running.stop(ctx)
         return gone
     if ctx.lifecycle.state != NodeState.VALIDATING:
         move(ctx, NodeState.VALIDATING)
     if node.ready is not True:
         return _or_fail(ctx, Blocked("not_ready", f"The node is not Ready: {node.ready_reason or 'no condition'}.", 3))
     fence.lift(ctx, node)  # repaired by people after a fence that did not bring it back
-    tested = _job(ctx)
-    if not isinstance(tested, Done):
-        return tested
-    return _signals(ctx) or Done(tested.text)
+    text = str(ctx.step.memo.get("passed") or "") or _confirmed_well(ctx)
+    if not text:
+        tested = running.run(ctx, node, VALIDATE)
+        if tested.state != judge.PASSED:
+            return untested(ctx, tested, "validation_failed")
+        text = tested.text
+    if "passed" not in ctx.step.memo:
+        ctx.remember(passed=text[:400], waiting_since=ctx.now.timestamp())
+    return _signals(ctx) or _facts(ctx, node, text)
 
 
-def _job(ctx: Context) -> Outcome:
+def untested(ctx: Context, tested: running.Tested, code: str) -> Outcome:
+    """What follows when the suite has not passed: wait, the plan's next rung, or people."""
+    if tested.state == "running":
+        return Wait(ctx.timing.poll, tested.text)
+    if tested.state == judge.FAILED:
+        ctx.remember(part=tested.part)
+        return Failed(code, tested.text)
     tries = int(ctx.step.memo.get("tries", 1))
-    name = f"muster-validate-{ctx.workflow.pk}-{ctx.step.attempt}" + (f"-{tries}" if tries > 1 else "")
-    namespace = ctx.ports.validation_namespace
-    target = f"{namespace}/{name}"
-    intent = Intent.objects.filter(step=ctx.step, verb="validate", target=target).first()
-    if intent is None:
-        intent = intents.begin(ctx.workflow, ctx.step, "validate", target, ctx.now)
-        ctx.ports.actor.create_job(_request(ctx, name, namespace))
-        intents.resolve(intent, intents.DONE, "Created.", ctx.now)
-        return Wait(ctx.timing.poll, "The validation Job was created.")
-    job = ctx.ports.actor.job(namespace, name)
-    if job.phase == "missing":
-        # The intent was written, the create was not, or somebody deleted it. Creating by name is idempotent.
-        ctx.ports.actor.create_job(_request(ctx, name, namespace))
-        return Wait(ctx.timing.poll, "The validation Job was created.")
-    if job.phase == "failed":
-        return Failed("validation_failed", f"Validation Job {name} failed: {job.text or 'no message'}")
-    if job.phase == "succeeded":
-        return Done(f"Validation Job {name} passed.")
-    return _or_fail(ctx, Wait(ctx.timing.poll, f"Validation Job {name} is {job.phase}. {job.text}".strip()))
+    if tested.state == judge.NO_RESULT and tries < TESTS_AGAIN:
+        ctx.remember(tries=tries + 1)
+        return Wait(ctx.timing.poll * 5, f"{tested.text} Tested once more.")
+    return Repair("no_result", f"The node could not be tested. {tested.text}")
 
 
-def _request(ctx: Context, name: str, namespace: str) -> JobRequest:
-    labels = {"muster.dev/workflow": str(ctx.workflow.pk), "muster.dev/purpose": "validate"}
-    return JobRequest(
-        name=name,
-        namespace=namespace,
-        node=ctx.node_name,
-        image=ctx.ports.validation_image,
-        command=COMMAND,
-        deadline_seconds=int(ctx.timing.validate_deadline),
-        labels=labels,
-    )
+def _confirmed_well(ctx: Context) -> str:
+    """A suspicion that an active test did not confirm: nothing was done since, so the tests need not run again."""
+    if ctx.workflow.step == 0:
+        return ""
+    step = Step.objects.filter(workflow=ctx.workflow, verb=CONFIRM, attempt=ctx.workflow.attempt).first()
+    return step.text if step is not None and step.memo.get("not_confirmed") else ""
 
 
 def _signals(ctx: Context) -> Outcome | None:
@@ -89,14 +84,26 @@ def _signals(ctx: Context) -> Outcome | None:
     still = Signal.objects.filter(node_id=ctx.workflow.node_id, cleared_at=None, severity="unhealthy").first()
     if still is not None:
         return _or_fail(ctx, Blocked("still_bad", f"Still open: {still.title}", 2))
-    counts = Node.objects.filter(pk=ctx.workflow.node_id).values_list("gpu_expected", "gpu_allocatable").get()
-    if counts[0] is not None and counts[1] is not None and counts[1] < counts[0]:
-        return _or_fail(ctx, Blocked("gpu_count", f"Kubernetes offers {counts[1]} of {counts[0]} GPUs.", 3))
     return None
 
 
+def _facts(ctx: Context, node: NodeSeen, passed: str) -> Outcome:
+    wrong = facts.counts(ctx.workflow.node, node).problem()
+    if wrong:
+        return _or_fail(ctx, Blocked("gpu_count", wrong, 3))
+    drift = facts.drift(ctx.workflow.node, node)
+    if drift.differs:
+        text = "Its facts differ from the pool's: " + "; ".join(drift.differs) + "."
+        return _or_fail(ctx, Blocked("drift", text, 5))
+    unknown = f" Not compared, for the pool has no common value: {', '.join(drift.unknown)}." if drift.unknown else ""
+    return Done(passed + unknown)
+
+
 def _or_fail(ctx: Context, waiting: Outcome) -> Outcome:
-    if ctx.elapsed() > ctx.timing.validate_deadline:
+    """The time counts from the end of the tests, however long they took."""
+    since = float(ctx.step.memo.get("waiting_since") or ctx.step.started_at.timestamp())
+    if ctx.now.timestamp() - since > ctx.timing.validate_deadline:
+        running.stop(ctx)
         text = getattr(waiting, "text", "")
         return Failed("validation_timeout", f"Not validated in {ctx.timing.validate_deadline / 60:.0f} min. {text}")
     return waiting

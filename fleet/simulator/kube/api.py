@@ -121,7 +121,7 @@ class KubeApi:
         if record is None:
             raise errors.not_found(kind, target.name)
         if target.sub == "log":
-            return Response(200, pod_log(record), "text/plain")
+            return Response(200, pod_log(record, self.writing.kubelets.logs, request.query), "text/plain")
         return self._whole(record, kind)
 
     def _write(self, request: Request, target: Target, verb: str) -> Response:

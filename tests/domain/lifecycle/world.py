@@ -32,6 +32,7 @@ from fleet.ports.cluster import (
 from fleet.ports.errors import Conflict, EvictionBlocked, IdentityMismatch, NotFound, UnknownOutcome
 from fleet.ports.power import BmcTarget, PowerSeen, PowerState, PowerVerb
 from tests.builders import TestClock
+from tests.diagnostics import dcgm4
 
 TIMING = Timing(
     soak=10, reboot_timeout=300, reboot_observe=60, drain_margin=20, validate_deadline=60, poll=2, bmc_patience=60
@@ -271,6 +272,12 @@ class World:
 
     def job(self, namespace: str, name: str) -> JobSeen:
         return self.jobs.get(name, JobSeen("missing"))
+
+    def job_log(self, namespace: str, name: str) -> str | None:
+        said = [log for part, log in self.logs.items() if part in name]
+        if said:
+            return said[0]
+        return dcgm4() if self.jobs[name].phase == "succeeded" else dcgm4(failing={3: "uncorrectable memory errors"})
 
     # -- power ----------------------------------------------------------------------------------------------------
 
