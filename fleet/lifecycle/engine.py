@@ -15,7 +15,7 @@ from django.db.models import F
 
 from fleet.bus.outbox import send
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import approving, deadlines, driver_word, grants, persist
+from fleet.lifecycle import approving, deadlines, driver_word, grants, intents, persist
 from fleet.lifecycle.context import Context, PortsOf, Timing
 from fleet.lifecycle.fence import LEASE, Stale
 from fleet.lifecycle.machine import WorkflowState
@@ -96,6 +96,8 @@ def _guarded(
             return Blocked("other_installation", "Another installation of Muster holds this cluster's Lease.", 30)
         ctx = Context(workflow, step, lifecycle, workflow.incident, ports, clock, timing)
         return RUN[workflow.verb](ctx)
+    except intents.Stopped as error:
+        return Blocked(error.decision.code, error.decision.text, 300, error.decision.until)
     except NotFound as error:
         return Ended("cancelled", f"The node is gone from the cluster: {error}")
     except IdentityMismatch as error:

@@ -1,7 +1,7 @@
 """Intent rows: written and committed before a side effect, resolved after it.
 
 Decides that at most one unresolved intent exists per BMC, so nobody calls that BMC before the call's deadline or its
-resolution. Refuses to resolve an intent twice.
+resolution. Refuses to resolve an intent twice, and to begin anything disruptive once the kill switch is thrown.
 """
 
 from __future__ import annotations
@@ -15,12 +15,20 @@ from django.db import IntegrityError, transaction
 from fleet.audit import services as audit
 from fleet.lifecycle.fence import LEASE, Change, write
 from fleet.lifecycle.models import Intent, Step, Workflow
+from fleet.policy import services as policy
+from fleet.policy.rules import Decision
+from fleet.policy.selectors import told
+from fleet.ports.power import PowerVerb
 
 BMC_CALL_SECONDS = 6.0
 """The whole session with a BMC, reading identity included."""
 
 DISRUPTING = ("reset", "reset_gpu", "reprovision", "power")
 """The verbs of intents after which a node is not what it was; each is observed before another may follow."""
+
+STOPPABLE = ("evict", "delete", "pause_gpu", *DISRUPTING)
+"""What the kill switch forbids to begin. What disrupts nobody or ends safely what was begun is none of it: a hold, a
+test, a release, power on."""
 
 DONE, REFUSED, UNKNOWN, EXPIRED, FAILED = "done", "refused", "unknown", "expired", "failed"
 
@@ -31,6 +39,14 @@ class BmcBusy(Exception):
     def __init__(self, until: datetime) -> None:
         super().__init__(f"busy until {until:%H:%M:%S}")
         self.until = until
+
+
+class Stopped(Exception):
+    """The kill switch was thrown before the act was written down."""
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__(decision.text)
+        self.decision = decision
 
 
 def begin(
@@ -46,7 +62,7 @@ def begin(
     changes: dict[str, Any] | None = None,
     quiet: bool = False,
 ) -> Intent:
-    """Write the intent under the fence and commit. Raises Stale, or BmcBusy while that BMC's slot is taken.
+    """Write the intent under the fence and commit. Raises Stale, Stopped, or BmcBusy while that BMC's slot is taken.
 
     `changes` go to the workflow in the same transaction; `quiet` leaves the audit row out (reads of a BMC).
     """
@@ -72,6 +88,8 @@ def begin(
         _free_slot(bmc_id, now)
     try:
         with transaction.atomic():
+            if verb in STOPPABLE and not target.startswith(f"{PowerVerb.ON} "):
+                _unless_stopped(now)
             intent.save(force_insert=True)
             lease = {"wake_at": now + LEASE}
             write(workflow, Change(workflow={**lease, **(changes or {})}, entries=[] if quiet else [entry]), now)
@@ -81,6 +99,12 @@ def begin(
             raise BmcBusy(other.call_deadline) from error
         raise
     return intent
+
+
+def _unless_stopped(now: datetime) -> None:
+    switch = policy.stopped_or_held_so()
+    if switch is not None:
+        raise Stopped(told(switch, now))
 
 
 def seconds_left(intent: Intent, now: datetime) -> float:

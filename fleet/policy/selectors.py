@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Avg, F, Max
+from django.db.models import Avg, F, Max, Q
 
 from fleet.health.models import Verdict
 from fleet.inventory.models import Node
@@ -65,12 +65,17 @@ def stopped() -> Switch | None:
     return Switch.objects.filter(stopped=True).first()
 
 
+def told(switch: Switch, now: datetime) -> Decision:
+    """What the thrown switch answers to everybody."""
+    text = f"All new disruption was stopped by {switch.by}: {switch.reason or 'no reason was given yet'}."
+    return Decision("stopped", text.replace("..", "."), now + STOPPED_ASKS)
+
+
 def halt(cluster_id: int, now: datetime) -> Decision | None:
     """What stops all new disruption in the cluster: the kill switch, or its breaker. None when nothing does."""
     switch = stopped()
     if switch is not None:
-        text = f"All new disruption was stopped by {switch.by}: {switch.reason}"
-        return Decision("stopped", text, now + STOPPED_ASKS)
+        return told(switch, now)
     row = Breaker.objects.filter(cluster_id=cluster_id).exclude(state=Breaker.CLOSED).first()
     if row is None or (row.state == Breaker.COOLING and row.until is not None and row.until <= now):
         return None
@@ -124,7 +129,8 @@ def read_fleet(now: datetime, out_states: Iterable[str]) -> Fleet:
     sizes: Counter[ScopeKey] = Counter()
     out: list[int] = []
     out_states = frozenset(out_states)
-    rows = Node.objects.filter(managed=True, gone_at=None).values_list(*NODE_FIELDS, "lifecycle__state")
+    there = Q(gone_at=None) | Q(lifecycle__state__in=out_states)  # one that we install anew may be gone meanwhile
+    rows = Node.objects.filter(there, managed=True).values_list(*NODE_FIELDS, "lifecycle__state")
     for pk, name, cluster_id, cluster, pool, rack, leaf, nvlink, pods, foreign, ready, verdict, tenant, state in rows:
         place = Place(pk, name, scopes_of(cluster, pool, rack, leaf, nvlink, tenant), serves=pods > 0)
         places[pk], cluster_of[pk] = place, cluster_id

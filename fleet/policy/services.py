@@ -36,11 +36,28 @@ def release(workflow_id: int, now: datetime, kinds: Iterable[str] | None = None)
 
 @transaction.atomic
 def stop_all(*, stopped: bool, by: str, reason: str, now: datetime) -> None:
-    """Throw or lift the kill switch: no new disruption anywhere while it is on."""
-    Switch.objects.update_or_create(pk=1, defaults={"stopped": stopped, "since": now, "by": by, "reason": reason})
+    """Throw or lift the kill switch: no new disruption anywhere while it is on.
+
+    Once this has committed no disruptive act begins. One whose intent was written before may go on to its end: a call
+    to a BMC for at most 6 s. A second stop keeps since when and by whom, and may give the reason that the first lacked.
+    """
+    before = Switch.objects.select_for_update().filter(pk=1, stopped=True).first() if stopped else None
+    row = {"stopped": stopped, "since": now, "by": by, "reason": reason.strip()[:300]}
+    if before is not None:
+        row |= {"since": before.since, "by": before.by, "reason": row["reason"] or before.reason}
+    Switch.objects.update_or_create(pk=1, defaults=row)
     publish(None, [Notice("policy", "switch")], now)
     action = "switch.stop" if stopped else "switch.resume"
     audit.record("site", [audit.Entry(actor=by, action=action, object="switch:1", detail={"reason": reason})], now)
+
+
+def stopped_or_held_so() -> Switch | None:
+    """The kill switch's row if it is on; if not, it cannot be thrown before the caller's transaction ends.
+
+    So whoever writes down in that transaction what it is about to do has begun before the stop, or does not begin.
+    """
+    rows = Switch.objects.raw("SELECT * FROM policy_switch WHERE id = 1 FOR SHARE")
+    return next((row for row in rows if row.stopped), None)
 
 
 def trip(cluster_id: int, text: str, now: datetime, by: str = "muster:policy") -> bool:
