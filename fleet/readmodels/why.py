@@ -12,6 +12,7 @@ from fleet.health.models import Incident
 from fleet.inventory.models import Node
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Step, Workflow
+from fleet.readmodels import explain
 from fleet.readmodels.node_parts import marked_by_us
 
 
@@ -57,12 +58,19 @@ def answer(
     step_text: str | None,
     now: datetime,
     foreign_mark: str = "",
+    line: bool = True,
 ) -> dict[str, Any]:
     """The same for rows that were read already; a workflow that is over is none. `foreign_mark` is the mark of another
-    installation's hold."""
+    installation's hold. Without `line` no query is made: the place in the line is left out."""
     verdict = getattr(node, "verdict_row", None)
     lifecycle = getattr(node, "lifecycle", None)
     planned = workflow is not None and workflow.state == WorkflowState.PLANNED
+    if workflow is None:
+        waits = explain.of_incident(incident, node, now)
+    elif line:
+        waits = explain.in_full(workflow, now)
+    else:
+        waits = explain.of_workflow(workflow, now)
     return {
         "node": node.name,
         "cluster": node.cluster.name,
@@ -75,9 +83,9 @@ def answer(
         if workflow is None
         else {"id": workflow.pk, "state": workflow.state, "attempt": workflow.attempt},
         "step": None if workflow is None or planned else _step(workflow, step_text or ""),
-        "blocked": _blocked(workflow, now) if workflow is not None else _waiting(incident, now),
+        "blocked": None if waits is None else waits.as_json(),
         "would": [item["verb"] for item in workflow.plan] if workflow is not None and planned else [],
-        "text": sentence(node, workflow, incident, foreign_mark),
+        "text": sentence(node, workflow, incident, foreign_mark, waits),
     }
 
 
@@ -114,47 +122,24 @@ def _step(workflow: Workflow, text: str) -> dict[str, Any]:
     return {"verb": workflow.verb, "index": workflow.step, "of": len(workflow.plan), "text": text}
 
 
-def _blocked(workflow: Workflow | None, now: datetime) -> dict[str, Any] | None:
-    """What keeps it waiting; `until` is when that is looked at again at the latest, never in the past."""
-    if workflow is None or not workflow.blocked_code or workflow.state == WorkflowState.PLANNED:
-        return None
-    until = workflow.blocked_until
-    return {
-        "reason": workflow.blocked_code,
-        "text": workflow.blocked_text,
-        "since": _iso(workflow.blocked_since),
-        "until": _iso(max(until, now) if until else None),
-    }
-
-
 def _shared(node: Node) -> Incident | None:
     """An open incident that many nodes share, this one among them."""
     shared = Incident.objects.filter(node=None, state=Incident.OPEN, signals__node=node, signals__cleared_at=None)
     return shared.order_by("pk").first()
 
 
-def _waiting(incident: Incident | None, now: datetime) -> dict[str, Any] | None:
-    """Why an open incident has no workflow on purpose."""
-    if incident is None or incident.state != Incident.OPEN:
-        return None
-    until = None
-    if incident.is_shared:
-        reason, text = "shared", f"{incident.label} is shared by many nodes: nothing is done to any one of them for it."
-    elif incident.plan_after is not None and incident.plan_after > now:
-        reason, until = "settling", incident.plan_after
-        text = "Other nodes may have the same trouble: it is planned when it stays alone."
-    elif incident.open_until is not None:
-        reason, until = "flapping", incident.open_until
-        text = "It came three times within an hour; it stays open until it has been quiet for half an hour."
-    else:
-        return None
-    return {"reason": reason, "text": text, "since": _iso(incident.detected_at), "until": _iso(until)}
-
-
-def sentence(node: Node, workflow: Workflow | None, incident: Incident | None, foreign_mark: str = "") -> str:
+def sentence(
+    node: Node,
+    workflow: Workflow | None,
+    incident: Incident | None,
+    foreign_mark: str = "",
+    waits: explain.Wait | None = None,
+) -> str:
     """What a person wants to know, in a sentence or two."""
     if workflow is None:
         told = f"{incident.title}; nothing is planned for it." if incident is not None else ""
+        if waits is not None:
+            told = f"{told} {waits.text}"
         if foreign_mark:
             return f"{told} Another installation of Muster holds it, with the mark {foreign_mark}.".strip()
         if node.foreign_hold:
@@ -164,5 +149,5 @@ def sentence(node: Node, workflow: Workflow | None, incident: Incident | None, f
     if workflow.state == WorkflowState.PLANNED:
         verbs = ", ".join(item["verb"] for item in workflow.plan)
         return f"Observe mode: would {verbs}{cause}."
-    waits = f" Waits: {workflow.blocked_text}" if workflow.blocked_code else ""
-    return f"{workflow.label} is at {workflow.verb}{cause}.{waits}"
+    told = f" Waits: {waits.text}" if waits is not None else ""
+    return f"{workflow.label} is at {workflow.verb}{cause}.{told}"

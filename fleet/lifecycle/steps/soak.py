@@ -28,7 +28,9 @@ def run(ctx: Context) -> Outcome:
     if row.verdict in (Verdict.UNHEALTHY, Verdict.LOST):
         return Failed("soak_unhealthy", f"Unhealthy again while it was watched: {row.reason}")
     if row.verdict == Verdict.UNKNOWN:
-        return Blocked("no_data", f"No fresh data, so its time does not count: {row.reason}", 5)
+        return Blocked(
+            "no_data", f"No fresh data, so its time does not count: {row.reason or 'nothing was measured yet.'}", 5
+        )
     began = max(ctx.step.started_at, row.since)
     left = ctx.timing.soak - (ctx.now - began).total_seconds()
     if left > 0:

@@ -15,6 +15,7 @@ from django.core.management import CommandError, call_command
 from fleet import wiring
 from fleet.inventory.models import Bmc, Node
 from fleet.lifecycle.machine import WorkflowState
+from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.cluster import HOLD_ANNOTATION
 from tests.builders import a_cluster, a_node, a_workflow, an_incident
 
@@ -29,7 +30,7 @@ def said(*words: str, **options: Any) -> str:
 
 def test_why_has_the_keys_that_scripts_rely_on() -> None:
     node = a_node(a_cluster())
-    a_workflow(node, an_incident(node))
+    a_workflow(node, an_incident(node), wake_at=SYSTEM_CLOCK.now())
     answer = json.loads(said("why", node.name, "--json"))
     promised = {"node", "state", "verdict", "since", "incident", "workflow", "step", "blocked", "would"}
     assert promised <= set(answer)

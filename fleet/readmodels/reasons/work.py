@@ -1,0 +1,92 @@
+"""Reasons that come from the work on a node: gangs that wait for each other, jobs that are spared, pods that return.
+
+Decides the words for drains that know the job. Data only.
+"""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as lazy
+from django.utils.translation import gettext_noop as noop
+
+from fleet.readmodels.reasons.types import GUARD, PEOPLE, WORK, Reason
+
+WORKLOADS: dict[str, Reason] = {
+    "gang_joining": Reason(
+        lazy("the other nodes of a gang"),
+        lazy("Other nodes of the same gang are to be drained too; they wait for each other, so that it stops once."),
+        GUARD,
+        lazy("The others arrive, or the time of waiting for them is over."),
+        lazy("Nothing; or skip the drain of a node with a reason."),
+        (
+            noop(
+                "%(n)s nodes of gang %(gang)s are to be drained. Waits until %(until)s UTC for %(names)s, "
+                "so that the gang is interrupted once."
+            ),
+        ),
+    ),
+    "gang_resting": Reason(
+        lazy("a gang that starts again"),
+        lazy("Its gang was interrupted lately and is not interrupted twice."),
+        GUARD,
+        lazy("The gang has had its time to start again."),
+        lazy("Wait; or skip the drain with a reason."),
+        (
+            noop(
+                "Gang %(gang)s was interrupted at %(at)s UTC by %(by)s and starts again. "
+                "This node waits until %(until)s UTC, so that the gang is not interrupted twice."
+            ),
+        ),
+    ),
+    "job_wait": Reason(
+        lazy("a checkpoint or the end of a job"),
+        lazy("Stopping the work later loses less than stopping it now."),
+        WORK,
+        lazy("The checkpoint or the job's end, or the latest time that is named."),
+        lazy("Wait; or skip the drain's waiting with a reason if the node is needed at once."),
+        (
+            noop(
+                "Waits for the %(what)s of %(gang)s, expected at %(at)s UTC. Stopping its work now loses "
+                "%(now)s GPU-h (%(gpus)s GPUs, %(since)s); then %(then)s GPU-h, and waiting costs "
+                "%(waiting)s GPU-h. Not longer than until %(latest)s UTC."
+            ),
+        ),
+    ),
+    "ray_head": Reason(
+        lazy("the head of a Ray cluster"),
+        lazy("The head of a Ray cluster runs on the node; its loss ends the cluster's work."),
+        PEOPLE,
+        lazy(
+            "A person approves the move of a head that has fault tolerance; the cluster ends; or the drain is skipped."
+        ),
+        lazy("Ask the owner of the Ray cluster; approve, or skip the drain with a reason."),
+        (
+            noop(
+                "%(names)s is the head of a Ray cluster without fault tolerance: draining it loses the whole cluster's "
+                "work. It is never drained so. Its owner ends or moves the cluster, or a person skips the drain."
+            ),
+            noop(
+                "%(names)s is the head of a Ray cluster, and its drain was rejected (%(why)s). "
+                "A person skips or aborts."
+            ),
+            noop(
+                "%(names)s is the head of a Ray cluster that %(saved)s. Waits for a person's approval: with it the "
+                "head moves, and the workers wait for it for some minutes."
+            ),
+        ),
+        "approvals",
+        True,
+    ),
+    "pods_return": Reason(
+        lazy("pods that come back"),
+        lazy("Pods come back to the node although it is held, because they tolerate its cordon."),
+        WORK,
+        lazy("Their owner keeps them away."),
+        lazy("Ask the named owner to remove the toleration; or skip the drain with a reason."),
+        (
+            noop(
+                "Pods of %(owners)s come back to this node although it is held: they tolerate its cordon. "
+                "%(names)s run here again. Their owner must keep them away."
+            ),
+        ),
+    ),
+}
