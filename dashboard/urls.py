@@ -19,6 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("frame/nav", frame.frame, {"part": "nav"}, name="frame_nav"),
     path("frame/mode", frame.frame, {"part": "mode"}, name="frame_mode"),
     path("frame/switch", frame.frame, {"part": "switch"}, name="frame_switch"),
+    path("frame/stopped", frame.frame, {"part": "stopped"}, name="frame_stopped"),
     path("switch/", frame.switch, name="switch"),
     path("live/", live, name="live"),
     path("", include("dashboard.views.details_urls")),

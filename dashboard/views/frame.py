@@ -1,6 +1,7 @@
 """The frame's own addresses: its live parts, and the switch that stops all new disruption.
 
-Decides who may throw the switch and that a reason is given. Refuses to stop detection, tickets or safe completion.
+Decides who may throw the switch, at one click and without asking why first; and that to lift it takes a reason. Refuses
+to stop detection, tickets or safe completion.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from fleet.access.decorators import needs
 from fleet.access.rights import OPERATE, VIEW
 from fleet.policy.services import stop_all
 
-PARTS = {"nav": "partials/nav_inner.html", "switch": "partials/switch.html", "mode": "partials/mode.html"}
+PARTS = {
+    "nav": "partials/nav_inner.html",
+    "switch": "partials/switch.html",
+    "stopped": "partials/stopped.html",
+    "mode": "partials/mode.html",
+}
 
 
 @needs(VIEW)
@@ -38,7 +44,7 @@ def switch(request: HttpRequest) -> HttpResponse:
     target = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}):
         target = reverse("fleet")
-    if not reason:
+    if not stop and not reason:
         messages.error(request, _("Say why: the reason is kept in the audit log. Nothing was changed."))
         return HttpResponseRedirect(target)
     stop_all(stopped=stop, by=request.user.get_username(), reason=reason, now=clock.now())

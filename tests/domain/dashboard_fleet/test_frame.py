@@ -107,15 +107,36 @@ def test_the_theme_holds_before_and_after_the_log_in(client: Client, person: Per
     assert client.post("/prefs/theme", {"theme": "pink"}).status_code == 400
 
 
-def test_the_switch_needs_an_operator_and_a_reason(viewer: Client, person: Person) -> None:
-    assert viewer.post("/switch/", {"stopped": "1", "reason": "x"}).status_code == 403
+def test_one_click_stops_everything_and_lifting_it_takes_a_reason(viewer: Client, person: Person) -> None:
+    assert viewer.post("/switch/", {"stopped": "1"}).status_code == 403
     operator = Client()
     operator.force_login(person("operator"))
-    operator.post("/switch/", {"stopped": "1", "reason": " "})
-    assert not Switch.objects.filter(stopped=True).exists()
+    assert operator.post("/switch/", {"stopped": "1", "next": "/rules/"})["Location"] == "/rules/"
+    assert Switch.objects.get().stopped and AuditRow.objects.filter(action="switch.stop", actor="operator").exists()
     operator.post("/switch/", {"stopped": "1", "reason": "power work in hall 2"})
     assert Switch.objects.get().reason == "power work in hall 2"
-    assert AuditRow.objects.filter(action="switch.stop", actor="operator").exists()
+    operator.post("/switch/", {"stopped": "0", "reason": " "})
+    assert Switch.objects.get().stopped
+    operator.post("/switch/", {"stopped": "0", "reason": "the work is done"})
+    assert not Switch.objects.get().stopped
+
+
+def test_every_page_says_that_all_is_stopped_by_whom_why_and_how_to_resume(viewer: Client, person: Person) -> None:
+    an_incident(a_node(a_cluster()))
+    operator = Client()
+    operator.force_login(person("operator"))
+    pages = ("/fleet/", "/nodes/gpu-r01-01/", "/incidents/", "/workflows/", "/tickets/", "/audit/", "/rules/", "/nowhere")
+    for page in pages:
+        assert 'id="stopped"' not in viewer.get(page).content.decode()
+    operator.post("/switch/", {"stopped": "1"})
+    assert "No reason was given yet." in viewer.get("/fleet/").content.decode()
+    operator.post("/switch/", {"stopped": "1", "reason": "smoke in hall 2"})
+    for page in pages:
+        text = viewer.get(page).content.decode()
+        assert "All new disruption is stopped by operator" in text and "smoke in hall 2" in text, page
+        assert "manage.py resume --reason" in text and "Let disruption start again" not in text
+    assert "Let disruption start again" in operator.get("/fleet/").content.decode()
+    assert "smoke in hall 2" in viewer.get("/frame/stopped", {"at": "/fleet/"}).content.decode()
 
 
 def test_the_navigation_shows_places_that_exist_with_their_numbers(viewer: Client) -> None:
