@@ -1,7 +1,8 @@
 """Hold: keep the node from new work by one patch.
 
 Decides that cordon and owner are written together, on the version of the node that was just read. Running work is left
-alone. Refuses to take over another installation's hold: ours stands only where nobody else's annotation does.
+alone. Refuses to take over another installation's hold (ours stands only where nobody else's annotation does), to begin
+while another owner is at work on the node, and to cordon again what a person has uncordoned since.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from fleet.lifecycle import intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
+from fleet.lifecycle.steps import others, taken_back
 from fleet.lifecycle.steps.identity import fresh_node, ours
 from fleet.lifecycle.steps.moves import move
 from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest
@@ -20,15 +22,17 @@ from fleet.ports.errors import Conflict
 
 def run(ctx: Context) -> Outcome:
     node = fresh_node(ctx)
-    if ours(ctx, node) and node.unschedulable:
-        return _held(ctx)
+    if ours(ctx, node):
+        return taken_back.check(ctx, node) or _held(ctx)
+    refusal = others.going(ctx, node) or others.at_work(ctx, node)
+    if refusal is not None:
+        return refusal
     there = node.annotations.get(HOLD_ANNOTATION, "")
     if there and there != ctx.workflow.hold_value:
         return Blocked("foreign_hold", f"Another hold stands on the node: {there}.", 60)
-    if "foreign" not in ctx.step.memo:
-        ctx.remember(foreign=node.unschedulable)
+    ctx.remember(foreign=node.unschedulable)  # anew with each read: without our mark, a cordon is another's
     op_id = uuid.uuid4()
-    value = f"{ctx.workflow.incident_id or 'person'}/{op_id}"
+    value = ctx.workflow.hold_value or f"{ctx.workflow.incident_id or 'person'}/{op_id}"  # an answer may be on its way
     intent = intents.begin(
         ctx.workflow, ctx.step, "hold", node.name, ctx.now, op_id=op_id, changes={"hold_value": value}
     )

@@ -1,0 +1,39 @@
+"""Schedules that once broke an invariant, each as the kind of thing that it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.domain.lifecycle.story import Story, a_story
+
+pytestmark = pytest.mark.django_db
+HOLD_POINTS = (2, 7, 12, 17, 24)
+
+
+def through(story: Story, name: str) -> None:
+    story.fault(name)
+    story.live(3)
+
+
+def test_a_cordon_that_comes_while_we_put_ours_stays_its_owners() -> None:
+    """At whichever point of the hold a person cordons, that cordon is never taken off by us."""
+    for points in HOLD_POINTS:
+        with a_story(1) as story:
+            story.meanwhile(points, lambda story=story: story.cordon("n1"))  # type: ignore[misc]
+            through(story, "n1")
+            story.live(150)
+            assert story.storm.nodes["n1"].unschedulable == ("n1" in story.storm.oracle.cordoned), points
+
+
+def test_an_uncordon_right_after_the_hold_is_never_undone() -> None:
+    """At whichever point after the patch we die, a person's uncordon stands."""
+    for points in HOLD_POINTS:
+        with a_story(1) as story:
+            story.crash(points)
+            through(story, "n1")
+            if not story.storm.nodes["n1"].unschedulable:
+                continue
+            story.uncordon("n1")
+            story.live(60)
+            held = [write for write in story.storm.writes if write.startswith("hold")]
+            assert len(held) == 1 and not story.storm.nodes["n1"].unschedulable, points
