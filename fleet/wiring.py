@@ -298,4 +298,9 @@ def timing() -> Timing:
         reboot_observe=settings.REBOOT_OBSERVE_SECONDS,
         drain_margin=settings.DRAIN_MARGIN_SECONDS,
         bmc_patience=settings.BMC_PATIENCE_SECONDS,
+        job_wait=settings.JOB_WAIT_SECONDS,
+        gang_join=settings.GANG_JOIN_SECONDS,
+        gang_rest=settings.GANG_REST_SECONDS,
+        evictions_per_second=settings.EVICTIONS_PER_SECOND,
+        evictions_at_once=settings.EVICTIONS_AT_ONCE,
     )

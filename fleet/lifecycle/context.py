@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from django.db.models import F, JSONField, Value
+from django.db.models.expressions import CombinedExpression
+
 from fleet.health.models import Incident
 from fleet.inventory.models import Bmc, Cluster
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
@@ -86,6 +89,10 @@ class Context:
         return (self.now - self.step.started_at).total_seconds()
 
     def remember(self, **memo: object) -> None:
-        """Keep facts for the next message of this step (one row, no fence: they are observations)."""
+        """Keep facts for the next message of this step (one row, no fence: they are observations).
+
+        Added to what stands in the row, so that what a person wrote there meanwhile stays.
+        """
         self.step.memo = {**self.step.memo, **memo}
-        Step.objects.filter(pk=self.step.pk).update(memo=self.step.memo)
+        added = CombinedExpression(F("memo"), "||", Value(memo, JSONField()))
+        Step.objects.filter(pk=self.step.pk).update(memo=added)

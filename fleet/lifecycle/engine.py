@@ -23,7 +23,7 @@ from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Ended, Outcome, Repair
 from fleet.lifecycle.planner import effective_mode
 from fleet.lifecycle.playbooks import CLAIMS
-from fleet.lifecycle.steps import RUN
+from fleet.lifecycle.steps import AHEAD, RUN
 from fleet.policy.models import Claim
 from fleet.ports.clock import Clock
 from fleet.ports.errors import IdentityMismatch, NotFound, PermanentError, PortError
@@ -85,9 +85,15 @@ def _step(workflow: Workflow, now: datetime) -> Step:
 def _guarded(
     workflow: Workflow, step: Step, lifecycle: NodeLifecycle, ports_of: PortsOf, clock: Clock, timing: Timing
 ) -> Outcome:
-    """What comes before a step may run: mode, claim, lease of the cluster; then the step, with its errors."""
+    """What comes before a step may run: mode, claim, lease of the cluster; then the step, with its errors.
+
+    What a step looks at before it asks for its claim needs the ports, and takes nothing of its deadline.
+    """
     early = driver_word.awaited(workflow, clock.now()) or _may_run(workflow.cluster, workflow, clock.now())
-    early = early or deadlines.check(workflow, step, clock.now())
+    asks = None if early else _asks(workflow)
+    ahead = AHEAD.get(workflow.verb) if asks else None
+    if ahead is None:
+        early = early or asks or deadlines.check(workflow, step, clock.now())
     if early is not None:
         return early
     try:
@@ -95,6 +101,8 @@ def _guarded(
         if not ports.lease():
             return Blocked("other_installation", "Another installation of Muster holds this cluster's Lease.", 30)
         ctx = Context(workflow, step, lifecycle, workflow.incident, ports, clock, timing)
+        if ahead is not None and asks is not None:
+            return ahead(ctx) or asks
         return RUN[workflow.verb](ctx)
     except intents.Stopped as error:
         return Blocked(error.decision.code, error.decision.text, 300, error.decision.until)
@@ -122,8 +130,12 @@ def _may_run(cluster: Cluster, workflow: Workflow, now: datetime) -> Outcome | N
     if kind and approving.lacking(workflow):
         approving.ask_again(workflow, now)
         return Blocked("approval", "The plan has changed since it was approved; it needs a new approval.", 300)
-    if kind:
-        held = Claim.objects.filter(workflow_id=workflow.pk, kind=kind, released_at=None).exists()
-        if not held:
-            return Blocked(grants.ASKING, f"Asks for its share of the cap {kind}.", 0)
     return None
+
+
+def _asks(workflow: Workflow) -> Blocked | None:
+    """The claim that its step needs and does not hold."""
+    kind = CLAIMS.get(workflow.verb)
+    if not kind or Claim.objects.filter(workflow_id=workflow.pk, kind=kind, released_at=None).exists():
+        return None
+    return Blocked(grants.ASKING, f"Asks for its share of the cap {kind}.", 0)

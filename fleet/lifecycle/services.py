@@ -16,7 +16,7 @@ from django.db.models import F, QuerySet
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import approving, grants, intents, planner, tripping
+from fleet.lifecycle import approving, forcing, grants, intents, planner, tripping
 from fleet.lifecycle.fence import Change, Stale, write
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
@@ -154,19 +154,21 @@ def _reset_under_way(workflow: Workflow) -> bool:
 
 
 def approve(workflow_id: int, actor: str, now: datetime, reason: str = "") -> None:
-    """One person's yes; the plan runs once enough others than the requester have said so."""
+    """One person's yes; the plan, or what is asked for its drain, goes on once enough others have said so."""
     try:
-        approving.vote(workflow_id, actor, True, reason, now)
+        if forcing.vote(workflow_id, actor, True, reason, now) is None:
+            approving.vote(workflow_id, actor, True, reason, now)
     except asking.VoteRefused as error:
         raise Refused(str(error)) from error
 
 
 def reject(workflow_id: int, actor: str, reason: str, now: datetime) -> None:
-    """One person's no ends the plan."""
+    """One person's no ends the plan, or what is asked for its drain."""
     if not reason.strip():
         raise Refused("Rejecting a plan takes a reason.")
     try:
-        approving.vote(workflow_id, actor, False, reason, now)
+        if forcing.vote(workflow_id, actor, False, reason, now) is None:
+            approving.vote(workflow_id, actor, False, reason, now)
     except asking.VoteRefused as error:
         raise Refused(str(error)) from error
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from fleet.policy.rules import ALLOWED, Decision
 
-RECOMMEND, BMC_POWER, REPROVISION, BULK, FORCE, LOOSEN = (
-    "recommend", "bmc_power", "reprovision", "bulk", "force", "loosen",
+RECOMMEND, BMC_POWER, REPROVISION, BULK, FORCE, RAY_HEAD, LOOSEN = (
+    "recommend", "bmc_power", "reprovision", "bulk", "force", "ray_head", "loosen",
 )  # fmt: skip
 KINDS: dict[str, tuple[int, int]] = {
     RECOMMEND: (1, 24 * 60),  # what Muster itself plans in mode recommend
@@ -24,6 +24,7 @@ KINDS: dict[str, tuple[int, int]] = {
     REPROVISION: (2, 60),
     BULK: (2, 60),
     FORCE: (1, 30),  # to delete what a budget protects
+    RAY_HEAD: (1, 4 * 60),  # to drain the head of a Ray cluster, whose workers wait minutes for it
     LOOSEN: (1, 7 * 24 * 60),  # a policy that allows more than before
 }
 """Kind -> (people beside the requester, minutes until it expires); the defaults of every installation."""

@@ -26,3 +26,6 @@ RUN: dict[str, Callable[[Context], Outcome]] = {
     playbooks.RETURN: give_back.run,
     playbooks.RELEASE: give_back.run_release,
 }
+
+AHEAD: dict[str, Callable[[Context], Outcome | None]] = {playbooks.DRAIN: drain.ahead}
+"""What a verb looks at before it asks for its claim; an outcome of its own keeps it from asking."""

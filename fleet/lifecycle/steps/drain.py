@@ -1,29 +1,47 @@
-"""Drain: evict what runs, by policy/v1, never delete.
+"""Drain: evict what runs, by policy/v1, knowing the jobs.
 
 Decides whom to evict and when the drain is over: every eviction accepted, and either all pods gone or their grace
 periods plus a margin passed (a dead kubelet, a D-state process or a finalizer can keep a pod for ever; it is named and
-does not stop a power action on a node that takes no work). DaemonSet, mirror and finished pods are left. Refuses to
-shorten a grace period or to pass by a budget: a PDB that says no is told by name until it yields or a person decides.
+does not stop a power action on a node that takes no work). DaemonSet, mirror and finished pods are left; pods with
+local data, without an owner, that came during the drain or that others ended are named. Refuses to shorten a grace
+period, and to pass by a budget unless another person agreed to it pod by pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import timedelta
 
-from fleet.lifecycle import intents
+from fleet.health.models import Incident
+from fleet.lifecycle import eviction_rate, forcing, gangs_joined, intents
 from fleet.lifecycle.context import Context
+from fleet.lifecycle.gangs_joined import named
 from fleet.lifecycle.machine import NodeState
-from fleet.lifecycle.models import Intent
 from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
-from fleet.lifecycle.steps import taken_back
+from fleet.lifecycle.steps import drain_told, evicting, give_back, interrupting, others, taken_back
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
+from fleet.policy import approvals
 from fleet.policy import selectors as policy
+from fleet.policy import services as claims
+from fleet.policy.models import Approval
+from fleet.policy.rules import TAKE_OUT
 from fleet.ports.cluster import PodSeen
-from fleet.ports.errors import EvictionBlocked, NotFound, TemporaryError, UnknownOutcome
+from fleet.ports.errors import PortError
 
-RETRY_PDB = 3.0
+RETRY, RETRY_MOST = 3.0, 30.0
+"""Seconds between two rounds against a budget that refuses: doubled each time, anew after any progress."""
+LOOK_MOST = 10.0
+"""Pods that end slowly are looked at after a quarter of the time they have taken, but this often at least."""
+
+
+def ahead(ctx: Context) -> Outcome | None:
+    """Before the take-out is asked for: a node that waits for a job takes no room from others meanwhile."""
+    if ctx.step.memo.get("begun") or (interrupting.urgent(ctx) and not ctx.step.memo.get("was_kept")):
+        return None
+    node = fresh_node(ctx)
+    gone = taken_back.check(ctx, node)
+    return gone or interrupting.kept(ctx, _standing(_to_leave(ctx)))
 
 
 def run(ctx: Context) -> Outcome:
@@ -31,94 +49,158 @@ def run(ctx: Context) -> Outcome:
     gone = taken_back.check(ctx, node)
     if gone is not None:
         return gone
-    pods = [pod for pod in ctx.ports.reader.pods_on(node.name) if _to_leave(pod)]
+    if ctx.incident is not None and not Incident.objects.filter(pk=ctx.incident.pk, state=Incident.OPEN).exists():
+        return give_back.run_release(ctx, "The incident was closed meanwhile.")
+    pods = _to_leave(ctx)
+    ours = drain_told.known(ctx)
+    drain_told.note_others(ctx, pods, ours)
     if not pods:
         return _drained(ctx, "No work is left.")
     halted = policy.halt(ctx.workflow.cluster_id, ctx.now)
     if halted is not None:
         return Blocked(halted.code, halted.text, 300, halted.until)
+    standing = _standing(pods)
+    if not standing:
+        move(ctx, NodeState.DRAINING)
+        return _await_end(ctx, pods)
+    other = None if ctx.step.memo.get("begun") else others.at_work(ctx, node)
+    if other is not None:
+        return other
+    kept = None if ctx.step.memo.get("begun") else interrupting.kept(ctx, standing)
+    if kept is not None:
+        claims.release(ctx.workflow.pk, ctx.now, [TAKE_OUT])
+        ctx.remember(was_kept=True)
+        return kept
     move(ctx, NodeState.DRAINING)
-    standing = [pod for pod in pods if pod.deleting_since is None]
-    if standing:
-        return _evict(ctx, standing)
-    return _await_end(ctx, pods)
+    return drain_told.returning(ctx, standing, ours) or _evict(ctx, standing, ours)
 
 
-def _to_leave(pod: PodSeen) -> bool:
-    return pod.kind not in ("daemonset", "mirror") and not pod.finished
+def _to_leave(ctx: Context) -> list[PodSeen]:
+    """All work of the node, whether or not it shows a GPU: a resource claim does not."""
+    pods = ctx.ports.reader.pods_on(ctx.node_name)
+    return [pod for pod in pods if pod.kind not in ("daemonset", "mirror") and not pod.finished]
 
 
-def _evict(ctx: Context, pods: list[PodSeen]) -> Outcome:
-    """One round over everything that still stands. Gangs first: members of a broken gang only burn time."""
-    pods = sorted(pods, key=lambda pod: (not pod.gang, pod.gang, pod.key))
-    _intend(ctx, pods)
-    refused: list[tuple[PodSeen, EvictionBlocked]] = []
-    for pod in pods:
-        try:
-            ctx.ports.actor.evict(pod)
-        except EvictionBlocked as error:
-            refused.append((pod, error))
-        except NotFound:
-            continue
-        except UnknownOutcome:
-            continue  # the next round reads whether it is going
-        except TemporaryError as error:
-            return Wait(error.retry_after or RETRY_PDB, f"The API server asks to wait: {error}")
-    if refused:
-        return _blocked(ctx, refused)
-    return Wait(ctx.timing.poll, f"{len(pods)} evictions accepted: {_names(pods)}.")
+def _standing(pods: Sequence[PodSeen]) -> list[PodSeen]:
+    return [pod for pod in pods if pod.deleting_since is None]
 
 
-def _intend(ctx: Context, pods: list[PodSeen]) -> None:
+def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> Outcome:
+    """One round over what still stands, as far as the cluster's rate allows."""
+    kept = drain_told.kept_by_budget(ctx)
+    turn = evicting.order(standing, kept)
+    rate = ctx.timing.evictions_per_second
+    _intend(ctx, turn, ours)
+    given, seconds = eviction_rate.take(ctx.workflow.cluster_id, len(turn), rate, ctx.now)
+    if not given:
+        return Wait(seconds, _paced(rate, turn))
+    told = ctx.step.memo.get("joined", "")
+    if not ctx.step.memo.get("begun"):
+        told = _begin(ctx, standing)
+    found = evicting.evict(ctx, turn[:given], kept)
+    done = [*found.accepted, *found.gone]
+    kept = {uid: entry for uid, entry in kept.items() if uid not in {pod.uid for pod in done}}
+    kept |= {pod.uid: [pod.key, evicting.budget_of(error) or str(error)[:200]] for pod, error in found.refused}
+    rounds = 0 if done or not found.refused else int(ctx.step.memo.get("rounds_refused", 0)) + 1
+    if kept != drain_told.kept_by_budget(ctx) or rounds != ctx.step.memo.get("rounds_refused", 0):
+        ctx.remember(kept_by_budget=kept, rounds_refused=rounds)
+    if found.failed:
+        raise found.failed
+    if found.halted:
+        return Blocked(found.halted.code, found.halted.text, 300, found.halted.until)
+    if found.throttled:
+        return Wait(found.throttled.retry_after or RETRY, f"The API server asks to wait: {found.throttled}")
+    if given < len(turn):
+        return Wait(seconds, _paced(rate, turn[given:]))
+    if found.refused:
+        held = [pod for pod in turn if pod.uid in kept]
+        return _force(ctx, held) or _refused(ctx, kept, found.refused, rounds)
+    many = f"{len(done)} {'eviction' if len(done) == 1 else 'evictions'} accepted"
+    return Wait(ctx.timing.poll, f"{many}: {named([pod.key for pod in done])}.{drain_told.losses(standing)}{told}")
+
+
+def _paced(rate: float, left: Sequence[PodSeen]) -> str:
+    pods = "pod waits" if len(left) == 1 else "pods wait"
+    return f"{len(left)} {pods} for their turn: this cluster gets {rate:g} evictions a second from all drains together."
+
+
+def _intend(ctx: Context, pods: Sequence[PodSeen], ours: dict[str, str]) -> None:
     """An intent for pods that no earlier one of this step names. Evictions carry the UID: harmless if repeated."""
-    known: set[str] = set()
-    for before in Intent.objects.filter(step=ctx.step, verb="evict").values_list("before", flat=True):
-        known.update(before.get("pods", {}))
-    fresh = {pod.uid: pod.key for pod in pods if pod.uid not in known}
-    if fresh:
-        bare = [pod.key for pod in pods if pod.kind == "bare"]
-        local = [pod.key for pod in pods if pod.local_data]
-        before = {"pods": fresh, "bare": bare, "local_data": local}
-        intent = intents.begin(
-            ctx.workflow,
-            ctx.step,
-            "evict",
-            f"{len(fresh)} {'pod' if len(fresh) == 1 else 'pods'}",
-            ctx.now,
-            before=before,
-        )
-        intents.resolve(intent, intents.DONE, "Evictions are idempotent by UID; see the step for each answer.", ctx.now)
+    fresh = {pod.uid: pod.key for pod in pods if pod.uid not in ours}
+    if not fresh:
+        return
+    bare = [pod.key for pod in pods if pod.kind == "bare"]
+    local = [pod.key for pod in pods if pod.local_data]
+    before = {"pods": fresh, "bare": bare, "local_data": local}
+    many = f"{len(fresh)} {'pod' if len(fresh) == 1 else 'pods'}"
+    intent = intents.begin(ctx.workflow, ctx.step, "evict", many, ctx.now, before=before)
+    intents.resolve(intent, intents.DONE, "Evictions are idempotent by UID; see the step for each answer.", ctx.now)
 
 
-def _blocked(ctx: Context, refused: list[tuple[PodSeen, EvictionBlocked]]) -> Outcome:
-    budgets = sorted({error.budget or str(error) for _, error in refused})
-    seconds = max((error.retry_after or RETRY_PDB) for _, error in refused)
-    text = f"PDB {', '.join(budgets)} keeps {_names([pod for pod, _ in refused])}."
-    return Blocked("pdb", text, min(max(seconds, RETRY_PDB), 30))
+def _begin(ctx: Context, standing: Sequence[PodSeen]) -> str:
+    """The first round: gangs are broken from here on."""
+    gangs = interrupting.gangs_of(standing)
+    told = gangs_joined.begin(ctx, gangs)
+    memo = {
+        "without_owner": sorted(pod.key for pod in standing if pod.kind == "bare"),
+        "local_data": sorted(pod.key for pod in standing if pod.local_data),
+        "joined": told,
+    }
+    ctx.remember(begun=True, gangs=sorted(gangs), **{key: value for key, value in memo.items() if value})
+    return told
 
 
-def _await_end(ctx: Context, pods: list[PodSeen]) -> Outcome:
+def _force(ctx: Context, held: Sequence[PodSeen]) -> Outcome | None:
+    """Delete what a budget keeps, where another person agreed to exactly these pods."""
+    said = forcing.agreed(ctx.workflow, approvals.FORCE, ctx.now)
+    if said.state != Approval.APPROVED:
+        return None
+    pods = [pod for pod in held if pod.uid in said.pods]
+    if not pods:
+        return None
+    before = {"pods": {pod.uid: pod.key for pod in pods}, "agreed": said.text}
+    target = f"{named([pod.key for pod in pods])} past a budget"
+    intent = intents.begin(ctx.workflow, ctx.step, "delete", target, ctx.now, before=before)
+    deleted = [pod.key for pod in evicting.forced(ctx, pods)]
+    intents.resolve(intent, intents.DONE, f"Deleted with their own grace periods; agreed by {said.text}.", ctx.now)
+    ctx.remember(deleted_by_force=[*ctx.step.memo.get("deleted_by_force", []), *deleted])
+    text = f"{named(deleted)} deleted with their own grace periods past a budget; agreed by {said.text}."
+    return Wait(ctx.timing.poll, text)
+
+
+def _refused(ctx: Context, kept: evicting.Kept, refused: Sequence[tuple[PodSeen, PortError]], rounds: int) -> Outcome:
+    """Every pod that a budget keeps is named with it, also those for which it was not asked again in this round."""
+    budgets: dict[str, list[str]] = {}
+    for key, budget in kept.values():
+        budgets.setdefault(budget, []).append(key)
+    asked = max((getattr(error, "retry_after", None) or RETRY) for _, error in refused)
+    seconds = min(max(asked, RETRY * 2 ** min(rounds - 1, 4)), RETRY_MOST)
+    parts = [f"PDB {budget} keeps {named(sorted(keys))}" for budget, keys in sorted(budgets.items())]
+    said = forcing.agreed(ctx.workflow, approvals.FORCE, ctx.now)
+    waits = " Waits for a person's approval to delete them." if said.state == Approval.PENDING else ""
+    return Blocked("pdb", f"{'; '.join(parts)}.{waits}", seconds)
+
+
+def _await_end(ctx: Context, pods: Sequence[PodSeen]) -> Outcome:
     """Everything is ending. Wait for the slowest grace period and the margin, then go on and name what is stuck."""
-    ends = [
-        pod.deleting_since + timedelta(seconds=pod.grace_seconds + ctx.timing.drain_margin)
-        for pod in pods
-        if pod.deleting_since is not None
-    ]
+    since = [pod.deleting_since for pod in pods if pod.deleting_since is not None]
+    margin = ctx.timing.drain_margin
+    ends = [at + timedelta(seconds=pod.grace_seconds + margin) for at, pod in zip(since, pods, strict=True)]
     if ctx.now < max(ends):
-        return Wait(ctx.timing.poll, f"Draining, not drained: {len(pods)} pods are ending ({_names(pods)}).")
-    reasons = [
+        taken = (ctx.now - max(since)).total_seconds()
+        left = (max(ends) - ctx.now).total_seconds()
+        text = f"Draining, not drained: {len(pods)} pods are ending ({named([pod.key for pod in pods])})."
+        return Wait(max(ctx.timing.poll, min(taken / 4, LOOK_MOST, left)), text + drain_told.others(ctx))
+    stuck = [
         f"{pod.key} ({'finalizer ' + ', '.join(pod.finalizers) if pod.finalizers else 'does not end'})" for pod in pods
     ]
-    return _drained(ctx, f"Stuck beyond grace and margin, and left behind: {'; '.join(reasons)}.")
+    return _drained(ctx, f"Stuck beyond grace and margin, and left behind: {named(stuck)}.")
 
 
 def _drained(ctx: Context, text: str) -> Outcome:
+    text += drain_told.others(ctx)
+    gangs_joined.touch(ctx, ctx.step.memo.get("gangs", []))
     if ctx.lifecycle.state == NodeState.HELD:
         move(ctx, NodeState.DRAINING)
     move(ctx, NodeState.DRAINED, text)
     return Done(text)
-
-
-def _names(pods: Iterable[PodSeen]) -> str:
-    keys = [pod.key for pod in pods]
-    return ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")

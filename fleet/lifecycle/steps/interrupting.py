@@ -1,0 +1,110 @@
+"""May the work on this node be interrupted now?
+
+Decides, before the first eviction of a drain: the head of a Ray cluster only with fault tolerance and a person's
+approval, a gang together with its other nodes, a job at its checkpoint or end where severity allows to wait. Refuses
+to hold back an unhealthy node for the sake of a gang or a checkpoint: what runs there fails anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import Count
+
+from fleet.inventory.models import Node
+from fleet.lifecycle import forcing, gangs_joined, waiting_for_jobs
+from fleet.lifecycle.context import Context
+from fleet.lifecycle.outcomes import Blocked
+from fleet.policy import approvals
+from fleet.policy.models import Approval
+from fleet.ports.cluster import PodSeen
+
+LOOK_EVERY = 60.0
+"""How often a job that is waited for is looked at: an early checkpoint is used within a minute."""
+RAY_TYPE, RAY_SAVED = "ray.io/node-type", "ray.io/ft-enabled"
+"""KubeRay's label of a pod's part in its cluster, and its annotation that the head's state survives the head."""
+
+
+def urgent(ctx: Context) -> bool:
+    return ctx.incident is not None and ctx.incident.severity == "unhealthy"
+
+
+def gangs_of(pods: Sequence[PodSeen]) -> set[str]:
+    return {pod.gang for pod in pods if pod.gang}
+
+
+def kept(ctx: Context, pods: Sequence[PodSeen]) -> Blocked | None:
+    """Why the work of `pods` is not interrupted now; None when it may be."""
+    held = _ray_head(ctx, [pod for pod in pods if pod.labels.get(RAY_TYPE) == "head"])
+    if held is not None or urgent(ctx) or ctx.step.memo.get("waits_for_nobody"):
+        return held
+    gangs = gangs_of(pods)
+    broken = gangs_joined.interrupted(ctx, gangs)
+    return gangs_joined.kept(ctx, gangs, broken) or _job(ctx, pods, set(broken))
+
+
+def _ray_head(ctx: Context, heads: Sequence[PodSeen]) -> Blocked | None:
+    if not heads:
+        return None
+    names = gangs_joined.named(sorted(pod.key for pod in heads))
+    exposed = [pod for pod in heads if pod.annotations.get(RAY_SAVED, "").lower() == "false"]
+    if exposed:
+        text = (
+            f"{names} is the head of a Ray cluster without fault tolerance: draining it loses the whole cluster's "
+            f"work. It is never drained so. Its owner ends or moves the cluster, or a person skips the drain."
+        )
+        return Blocked("ray_head", text, 300)
+    said = forcing.agreed(ctx.workflow, approvals.RAY_HEAD, ctx.now)
+    uids = {pod.uid: pod.key for pod in heads}
+    if said.state == Approval.APPROVED and set(uids) <= said.pods:
+        return None
+    if said.state == Approval.REJECTED and set(uids) <= said.pods:
+        text = (
+            f"{names} is the head of a Ray cluster, and its drain was rejected ({said.text}). A person skips or aborts."
+        )
+        return Blocked("ray_head", text, 300)
+    if not (said.state == Approval.PENDING and set(uids) == said.pods):
+        reason = "The head of a Ray cluster runs on the node that is to be drained."
+        row = forcing.ask(ctx.workflow, approvals.RAY_HEAD, uids, ctx.workflow.created_by, reason, ctx.now)
+        said = forcing.Agreement(until=row.expires_at)
+    sure = all(pod.annotations.get(RAY_SAVED, "").lower() == "true" for pod in heads)
+    saved = "has fault tolerance" if sure else "does not tell whether it has fault tolerance"
+    text = (
+        f"{names} is the head of a Ray cluster that {saved}. Waits for a person's approval: with it the head moves, "
+        f"and the workers wait for it for some minutes."
+    )
+    return Blocked("ray_head", text, LOOK_EVERY, said.until)
+
+
+def _job(ctx: Context, pods: Sequence[PodSeen], broken: set[str]) -> Blocked | None:
+    """A gang that is broken anyway has nothing more to lose by this node."""
+    node = ctx.workflow.node
+    whole = node.gpu_allocatable or node.gpu_expected or 0
+    losing = [pod for pod in pods if pod.gang not in broken]
+    work = waiting_for_jobs.work_of(losing, _spread(ctx, gangs_of(losing)), whole, ctx.now)
+    if not any(one.gpus for one in work):
+        return None
+    first = ctx.step.memo.get("first_look_at") or ctx.now.timestamp()
+    latest = datetime.fromtimestamp(first, ctx.now.tzinfo) + timedelta(seconds=ctx.timing.job_wait)
+    idle = max(0, whole - sum(pod.gpus for pod in pods)) if not any(pod.claims for pod in pods) else 0
+    degraded = ctx.incident is not None
+    best = waiting_for_jobs.weigh(work, idle, degraded, ctx.now, latest)
+    memo: dict[str, object] = {"first_look_at": first, "stopping_now_loses": f"{best.now:.1f} GPU-h"}
+    if best.at is None:
+        memo["job"] = waiting_for_jobs.unannounced(work, best)
+        ctx.remember(**memo)
+        return None
+    memo |= {"stopping_then_loses": f"{best.then:.1f} GPU-h", "waiting_costs": f"{best.waiting:.1f} GPU-h"}
+    ctx.remember(**memo)
+    left = (best.at - ctx.now).total_seconds()
+    text = waiting_for_jobs.sentence(best, work, latest)
+    return Blocked(gangs_joined.JOB_WAIT, text, min(left, LOOK_EVERY), best.at)
+
+
+def _spread(ctx: Context, gangs: set[str]) -> dict[str, int]:
+    """On how many nodes each gang runs, as the observer last saw it."""
+    if not gangs:
+        return {}
+    rows = Node.objects.filter(cluster_id=ctx.workflow.cluster_id, gang__in=gangs, gone_at=None)
+    return dict(rows.values("gang").annotate(nodes=Count("pk")).values_list("gang", "nodes"))
