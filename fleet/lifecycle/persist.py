@@ -229,6 +229,8 @@ def _evidence(workflow: Workflow) -> dict[str, Any]:
 def _ended(workflow: Workflow, step: Step, came: Ended, now: datetime) -> None:
     _close_step(step, "done" if came.state == "succeeded" else "cancelled", came.text, now)
     claims.release(workflow.pk, now)
+    if workflow.state == WorkflowState.BLOCKED:  # what kept it waiting is gone; nothing ends from being blocked
+        write(workflow, Change(dict(NOT_BLOCKED)), now)
     changes = {
         **NOT_BLOCKED,
         "state": came.state,
@@ -240,11 +242,16 @@ def _ended(workflow: Workflow, step: Step, came: Ended, now: datetime) -> None:
     write(workflow, Change(changes, entries=[_entry(workflow, f"workflow.{came.state}", text=came.text)]), now)
     if came.state != WorkflowState.SUCCEEDED:
         return
-    effectiveness.record(workflow, Remedy.HELD, now)
+    answer = validation.not_confirmed(workflow)
+    if not answer:
+        effectiveness.record(workflow, Remedy.HELD, now)
     Cluster.objects.filter(pk=workflow.cluster_id, half_open=True).update(half_open=False)
     settled = [
         incident.pk
         for incident in Incident.objects.filter(node_id=workflow.node_id, state=Incident.OPEN)
         if not Signal.objects.filter(incident=incident, cleared_at=None).exists()
     ]
+    if answer and workflow.incident_id is not None:
+        settled = [pk for pk in settled if pk != workflow.incident_id]
+        health.resolve_incidents([workflow.incident_id], f"{workflow.label}: {answer}"[:200], now)
     health.resolve_incidents(settled, "Healed by " + workflow.label, now)

@@ -19,11 +19,12 @@ from fleet.bus.outbox import Notice, publish
 from fleet.health import selectors as health
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Mode, Node
-from fleet.lifecycle import approving, driver_word, effectiveness, grants, ladder, shelf
+from fleet.lifecycle import approving, driver_word, effectiveness, grants, ladder, shelf, suspicions
 from fleet.lifecycle.cases import case_of
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.playbooks import Plan, plan_for, remedy_index
+from fleet.lifecycle.validation import selectors as tests
 from fleet.policy import approvals
 from fleet.ports.clock import Clock
 
@@ -58,7 +59,8 @@ def plan(
     if cluster.removed_at:
         return []
     incident_ids = list(incident_ids)
-    entries = driver_word.exchange(incident_ids, now, by, _recurring)
+    entries = suspicions.make_way(cluster_id, incident_ids, now, by)
+    entries += driver_word.exchange(incident_ids, now, by, _recurring)
     if cluster.mode != Mode.OBSERVE:
         entries += driver_word.ask_people(incident_ids, cluster_id, now)
     fresh = _fresh(cluster, _candidates(cluster_id, incident_ids, now), now)
@@ -95,7 +97,7 @@ def _candidates(cluster_id: int, incident_ids: Iterable[int], now: datetime) -> 
         )
         .exclude(node__workflows__state__in=OPEN_WORKFLOW_STATES)
         .exclude(pk__in=health.quiet_incidents(cluster_id))
-        .select_related("node__pool", "node__lifecycle")
+        .select_related("node__pool", "node__cluster", "node__lifecycle")
         .order_by("detected_at", "pk")
     )
     return [incident for incident in found if _free(incident)]
@@ -113,6 +115,7 @@ def _free(incident: Incident) -> bool:
 
 def _fresh(cluster: Cluster, incidents: Sequence[Incident], now: datetime) -> list[Workflow]:
     repeated = _recurring(incidents, now)
+    tested = tests.answered([i.node_id for i in incidents if i.node_id and i.action_class == "confirm"], now)
     planned = set(
         Workflow.objects.filter(
             node_id__in=[incident.node_id for incident in incidents], state=WorkflowState.PLANNED
@@ -125,7 +128,7 @@ def _fresh(cluster: Cluster, incidents: Sequence[Incident], now: datetime) -> li
         if node is None:
             continue
         mode = effective_mode(cluster.mode, node.pool.mode if node.pool else None)
-        if node.pk in rows or (mode == Mode.OBSERVE and node.pk in planned):
+        if node.pk in rows or (mode == Mode.OBSERVE and node.pk in planned) or (node.pk, incident.cause) in tested:
             continue
         chosen = plan_for(case_of(incident, node, recurring=(node.pk, incident.cause) in repeated), book)
         if chosen.playbook:
@@ -146,8 +149,8 @@ def _begin_by_effect(rows: Sequence[Workflow], now: datetime) -> None:
 
 
 def _row(incident: Incident, node: Node, chosen: Plan, mode: Mode, now: datetime) -> Workflow:
-    asking = mode == Mode.AUTOMATE
-    waits = mode == Mode.RECOMMEND
+    waits = mode == Mode.RECOMMEND or (mode == Mode.AUTOMATE and suspicions.waits_for_a_word(chosen, node))
+    asking = mode == Mode.AUTOMATE and not waits
     return Workflow(
         cluster_id=incident.cluster_id,
         node=node,
@@ -156,7 +159,7 @@ def _row(incident: Incident, node: Node, chosen: Plan, mode: Mode, now: datetime
         plan=chosen.as_json(),
         attempts=chosen.attempts,
         needs_approval=waits,
-        state=FIRST_STATE[mode],
+        state=WorkflowState.WAITING if waits else FIRST_STATE[mode],
         node_uid=node.uid,
         created_at=now,
         blocked_code=grants.ASKING if asking else "approval" if waits else "",

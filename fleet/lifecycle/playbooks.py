@@ -188,6 +188,8 @@ def faults_of(steps: Sequence[PlannedStep], pool_kinds: Sequence[str]) -> list[s
         told.append("A verb stands twice.")
     if sum(verb in REMEDIES for verb in verbs) > 1:
         told.append("A plan has one remedy; further ones are rungs of its ladder.")
+    if CONFIRM in verbs and DRAIN not in verbs[: verbs.index(CONFIRM)]:
+        told.append("A confirming test comes after the drain.")
     if verbs[-3:] != [VALIDATE, SOAK, RETURN]:
         told.append("A plan ends with validate, soak, return.")
     if any(verb in DISRUPTIVE or verb == WAIT_REPAIR for verb in verbs) and not {DRAIN, FENCE} & set(verbs):

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
-from fleet.health.models import Signal
+from fleet.health.models import Incident, Signal
 from fleet.lifecycle.machine import NodeState, check_node_edge
 from fleet.lifecycle.models import NodeLifecycle
 
@@ -25,6 +25,7 @@ def mark(cluster_id: int, now: datetime) -> tuple[int, int]:
     suspected = set(
         Signal.objects.filter(cluster_id=cluster_id, cleared_at=None, action_class="confirm")
         .exclude(evidence__has_key="shadow")  # a rule in shadow only shows what it sees
+        .exclude(incident__state=Incident.RESOLVED)  # an active test or a person has answered it
         .values_list("node_id", flat=True)
     )
     rows = NodeLifecycle.objects.select_for_update(of=("self",)).select_related("node").order_by("pk")

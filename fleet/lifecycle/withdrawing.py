@@ -26,7 +26,7 @@ def withdraw(incident_ids: Iterable[int], reason: str, now: datetime) -> list[in
     taken = []
     for workflow in _open_of(incident_ids):
         if _untouched(workflow):
-            _cancel(workflow, reason, now, ACTOR)
+            cancel(workflow, reason, now, ACTOR)
         elif workflow.verb in (HOLD, DRAIN):
             services.abort(workflow.pk, ACTOR, reason, now)
         else:
@@ -40,7 +40,7 @@ def withdraw_untouched(incident_ids: Iterable[int], reason: str, now: datetime, 
     rows = _open_of(incident_ids)
     taken = [workflow for workflow in rows if _untouched(workflow)]
     for workflow in taken:
-        _cancel(workflow, reason, now, by)
+        cancel(workflow, reason, now, by)
     return [workflow.pk for workflow in taken]
 
 
@@ -58,7 +58,8 @@ def _untouched(workflow: Workflow) -> bool:
     return unasked or (workflow.verb == HOLD and not workflow.hold_value)
 
 
-def _cancel(workflow: Workflow, reason: str, now: datetime, by: str) -> None:
+def cancel(workflow: Workflow, reason: str, now: datetime, by: str) -> None:
+    """End a plan that has not touched its node, in the caller's transaction."""
     claims.release(workflow.pk, now)
     detail = {"verb": workflow.verb, "incident": workflow.incident_id, "reason": reason}
     entry = audit.Entry(

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from fleet.lifecycle import playbooks
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.outcomes import Outcome
-from fleet.lifecycle.steps import drain, fence, give_back, hold, keep, reboot, repair, reset_gpu, soak, validate
+from fleet.lifecycle.steps import confirm, drain, fence, give_back, hold, keep, reboot, repair, reset_gpu, soak, validate
 
 RUN: dict[str, Callable[[Context], Outcome]] = {
     playbooks.HOLD: hold.run,
     playbooks.DRAIN: drain.run,
+    playbooks.CONFIRM: confirm.run,
     playbooks.RESET_GPU: reset_gpu.run,
     playbooks.REBOOT: reboot.run,
     playbooks.POWER_CYCLE: reboot.run,

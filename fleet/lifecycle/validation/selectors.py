@@ -6,15 +6,21 @@ results were simply good. A fixed number of queries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Q
 
+from fleet.lifecycle.machine import WorkflowState
+from fleet.lifecycle.models import Step, Workflow
+from fleet.lifecycle.playbooks import CONFIRM
 from fleet.lifecycle.validation.models import ValidationResult, ValidationRun
 
 MOST_RUNS = 8
+ANSWERED = timedelta(hours=24)
+"""An active test speaks for a day: as long as a remedy must last to count as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +77,21 @@ def evidence(node_id: int) -> list[dict[str, Any]]:
         }
         for tested in of_node(node_id)
     ]
+
+
+def answered(node_ids: Iterable[int], now: datetime) -> set[tuple[int, str]]:
+    """(node, cause) of suspicions that a test did not confirm lately. One query."""
+    rows = Step.objects.filter(
+        workflow__node_id__in=list(node_ids),
+        verb=CONFIRM,
+        memo__not_confirmed=True,
+        ended_at__gte=now - ANSWERED,
+        workflow__state=WorkflowState.SUCCEEDED,
+    )
+    return set(rows.values_list("workflow__node_id", "workflow__incident__cause"))
+
+
+def not_confirmed(workflow: Workflow) -> str:
+    """What the test of the workflow's suspicion said if it did not confirm it, else ""."""
+    step = Step.objects.filter(workflow=workflow, verb=CONFIRM, memo__not_confirmed=True).order_by("-pk").first()
+    return step.text if step is not None else ""
