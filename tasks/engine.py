@@ -15,7 +15,7 @@ from fleet import wiring
 from fleet.bus import pulse
 from fleet.bus.models import Outbox
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import approving, engine, grants, maintenance, planner, services
+from fleet.lifecycle import approving, engine, grants, maintenance, planner, services, withdrawing
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -51,6 +51,7 @@ def sweep() -> None:
     services.drop_settled_plans(SYSTEM_CLOCK.now())
     approving.expire(SYSTEM_CLOCK.now())
     services.settle_released(SYSTEM_CLOCK.now())
+    withdrawing.leave_departing(SYSTEM_CLOCK.now())
     for cluster in Cluster.objects.filter(removed_at=None):
         planner.replan(cluster.pk, SYSTEM_CLOCK, "muster:sweep")
         if cluster.mode != Mode.OBSERVE:

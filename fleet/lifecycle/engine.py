@@ -20,13 +20,13 @@ from fleet.lifecycle.context import Context, PortsOf, Timing
 from fleet.lifecycle.fence import LEASE, Stale
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
-from fleet.lifecycle.outcomes import Blocked, Ended, Outcome, Repair
+from fleet.lifecycle.outcomes import Blocked, Outcome, Repair
 from fleet.lifecycle.planner import effective_mode
 from fleet.lifecycle.playbooks import CLAIMS
-from fleet.lifecycle.steps import AHEAD, RUN
+from fleet.lifecycle.steps import AHEAD, RUN, identity, repair
 from fleet.policy.models import Claim
 from fleet.ports.clock import Clock
-from fleet.ports.errors import IdentityMismatch, NotFound, PermanentError, PortError
+from fleet.ports.errors import IdentityMismatch, PermanentError, PortError
 
 log = logging.getLogger(__name__)
 AWAKE = (WorkflowState.RUNNING, WorkflowState.BLOCKED)
@@ -90,9 +90,10 @@ def _guarded(
     What a step looks at before it asks for its claim needs the ports, and takes nothing of its deadline.
     """
     early = driver_word.awaited(workflow, clock.now()) or _may_run(workflow.cluster, workflow, clock.now())
-    asks = None if early else _asks(workflow)
+    people = step.state == "failed"  # a ticket is open, and the node looks as if it had been taken back meanwhile
+    asks = None if early or people else _asks(workflow)
     ahead = AHEAD.get(workflow.verb) if asks else None
-    if ahead is None:
+    if ahead is None and not people:
         early = early or asks or deadlines.check(workflow, step, clock.now())
     if early is not None:
         return early
@@ -103,11 +104,11 @@ def _guarded(
         ctx = Context(workflow, step, lifecycle, workflow.incident, ports, clock, timing)
         if ahead is not None and asks is not None:
             return ahead(ctx) or asks
-        return RUN[workflow.verb](ctx)
+        return repair.look(ctx) if people else RUN[workflow.verb](ctx)
     except intents.Stopped as error:
         return Blocked(error.decision.code, error.decision.text, 300, error.decision.until)
-    except NotFound as error:
-        return Ended("cancelled", f"The node is gone from the cluster: {error}")
+    except identity.Departed as error:
+        return identity.ended(workflow, lifecycle, error, clock.now())
     except IdentityMismatch as error:
         return Repair("identity_mismatch", str(error))
     except PermanentError as error:

@@ -3,8 +3,8 @@
 Decides, in one transaction that holds the fleet's scope lock, who of those that ask may go on: first those that are
 furthest (a drained node serves nobody while it waits), then the oldest. Writes claims, wakes the granted, and gives
 everybody else the reason, the numbers and the time. Refuses all new disruption while the kill switch is on, the
-breaker is open, a freeze lasts or the mode is below `automate` (a workflow that a person approved may run in
-`recommend`); what needs no claim (tests, soak, return) goes on.
+breaker is open, a freeze lasts, another owner is at work on the node or the mode is below `automate` (a workflow that
+a person approved may run in `recommend`); what needs no claim (tests, soak, return) goes on.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish, send
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import tripping
+from fleet.lifecycle import owners, tripping
 from fleet.lifecycle.fence import LEASE
 from fleet.lifecycle.machine import OUT_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
@@ -60,7 +60,9 @@ def run(cluster_id: int, clock: Clock) -> int:
 
 
 def _asking(cluster_id: int) -> QuerySet[Workflow]:
-    return Workflow.objects.filter(cluster_id=cluster_id, state=WorkflowState.BLOCKED, blocked_code__in=GUARD_CODES)
+    """What a step itself found out about another owner wakes by itself; what was told here is asked anew here."""
+    guarded = Q(blocked_code__in=GUARD_CODES) | Q(blocked_code=owners.CODE, wake_at=None)
+    return Workflow.objects.filter(guarded, cluster_id=cluster_id, state=WorkflowState.BLOCKED)
 
 
 @dataclass(slots=True)
@@ -133,6 +135,9 @@ def _decide(
         )
     if workflow.verb not in CLAIMS:
         return ALLOWED
+    other = owners.in_the_way(owners.of_row(workflow.node.owners))
+    if other is not None:
+        return Decision(owners.CODE, owners.waiting_for(other), now + REASK)
     if halted is not None:
         return halted
     place = fleet.places.get(workflow.node_id)

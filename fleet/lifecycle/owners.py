@@ -52,6 +52,10 @@ def beside(owners: Iterable[Owner]) -> str:
     return f"{who}. Muster returns the node when nobody else holds it any more."
 
 
+def renamed(heir: str) -> str:
+    return f"The machine has joined under another name: it is {heir} now (same system UUID)."
+
+
 def said(owner: Owner) -> str:
     """What the owner does, without the full stop."""
     return f"{owner.name} {owner.doing}"

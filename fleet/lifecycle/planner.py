@@ -19,7 +19,7 @@ from fleet.bus.outbox import Notice, publish
 from fleet.health import selectors as health
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Mode, Node
-from fleet.lifecycle import approving, driver_word, effectiveness, grants, ladder, shelf, suspicions
+from fleet.lifecycle import approving, driver_word, effectiveness, grants, ladder, owners, shelf, suspicions
 from fleet.lifecycle.cases import case_of
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Workflow
@@ -104,8 +104,8 @@ def _candidates(cluster_id: int, incident_ids: Iterable[int], now: datetime) -> 
 
 
 def _free(incident: Incident) -> bool:
-    """In service, or taken back by a person before this fault arose."""
-    if incident.node is None:
+    """In service, or taken back by a person before this fault arose; and not about to be deleted."""
+    if incident.node is None or owners.departing(owners.of_row(incident.node.owners), incident.node.labels):
         return False
     row = incident.node.lifecycle
     if row.state in (NodeState.IN_SERVICE, NodeState.SUSPECT):

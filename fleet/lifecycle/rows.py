@@ -6,16 +6,21 @@ a workflow works on: the workflow ends first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from django.db.models import F
-
 from fleet.audit import services as audit
+from fleet.inventory import selectors as inventory
 from fleet.inventory.models import Node
+from fleet.lifecycle import owners
+from fleet.lifecycle.intents import EXPIRED, FAILED, REFUSED
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
-from fleet.lifecycle.models import NodeLifecycle, Workflow
+from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
+from fleet.lifecycle.playbooks import REPROVISION
+from fleet.policy import asking
 from fleet.policy.models import Claim
+
+LEFT = "The node left the cluster."
 
 
 def ensure_rows(cluster_id: int, node_ids: Iterable[int], managed_ids: Iterable[int], now: datetime) -> None:
@@ -63,9 +68,24 @@ def settle_released(now: datetime) -> int:
     )
 
 
+def _being_reprovisioned(node_ids: Iterable[int]) -> set[int]:
+    sent = (
+        Intent.objects.filter(workflow__node_id__in=list(node_ids), workflow__state__in=OPEN_WORKFLOW_STATES)
+        .filter(verb=REPROVISION)
+        .exclude(outcome__in=[REFUSED, EXPIRED, FAILED])
+        .select_related("workflow")
+    )
+    return {intent.workflow.node_id for intent in sent if intent.workflow.verb == REPROVISION}
+
+
 def retire_nodes(cluster_id: int, node_ids: Iterable[int], now: datetime) -> None:
-    """The nodes are gone: their workflows end cleanly, their claims are free, their rows say retired."""
+    """The nodes are gone: their workflows end cleanly, their claims are free, their rows say retired.
+
+    But for those that we are installing anew: their objects may go and come back, and their steps wait for that.
+    """
     ids = list(node_ids)
+    kept = _being_reprovisioned(ids)
+    ids = [pk for pk in ids if pk not in kept]
     if not ids:
         return
     open_ones = list(
@@ -74,18 +94,9 @@ def retire_nodes(cluster_id: int, node_ids: Iterable[int], now: datetime) -> Non
         .select_for_update(of=("self",))
         .select_related("node")
     )
-    Claim.objects.filter(workflow_id__in=[w.pk for w in open_ones], released_at=None).update(released_at=now)
-    Workflow.objects.filter(pk__in=[w.pk for w in open_ones]).update(
-        state=WorkflowState.CANCELLED,
-        version=F("version") + 1,
-        wake_at=None,
-        ended_at=now,
-        outcome="The node left the cluster.",
-        blocked_code="",
-        blocked_text="",
-    )
+    _end(cluster_id, open_ones, now)
     NodeLifecycle.objects.filter(node_id__in=ids).exclude(state=NodeState.RETIRED).update(
-        state=NodeState.RETIRED, since=now, by="muster:observer", reason="The node left the cluster."
+        state=NodeState.RETIRED, since=now, by="muster:observer", reason=LEFT
     )
     names = dict(Node.objects.filter(pk__in=ids).values_list("pk", "name"))
     entries = [
@@ -93,3 +104,22 @@ def retire_nodes(cluster_id: int, node_ids: Iterable[int], now: datetime) -> Non
         for pk, name in sorted(names.items())
     ]
     audit.record(audit.chain_of(cluster_id), entries, now)
+
+
+def _end(cluster_id: int, workflows: Sequence[Workflow], now: datetime) -> None:
+    """Cancel them with their claims, their open steps and whatever was asked of people for them."""
+    asking.withdraw([f"workflow:{workflow.pk}" for workflow in workflows], now)
+    Claim.objects.filter(workflow_id__in=[w.pk for w in workflows], released_at=None).update(released_at=now)
+    Step.objects.filter(workflow__in=workflows, ended_at=None).update(state="cancelled", ended_at=now, text=LEFT)
+    heirs = inventory.successors(cluster_id, {w.node_id: w.created_at for w in workflows}) if workflows else {}
+    for workflow in workflows:
+        heir = heirs.get(workflow.node_id)
+        workflow.state, workflow.version = WorkflowState.CANCELLED, workflow.version + 1
+        workflow.wake_at, workflow.ended_at = None, now
+        workflow.outcome = owners.renamed(heir)[:300] if heir else LEFT
+        workflow.blocked_code = workflow.blocked_text = ""
+        workflow.blocked_since = workflow.blocked_until = None
+    fields = ["state", "version", "wake_at", "ended_at", "outcome"]
+    Workflow.objects.bulk_update(
+        workflows, [*fields, "blocked_code", "blocked_text", "blocked_since", "blocked_until"], batch_size=500
+    )

@@ -1,4 +1,4 @@
-"""Takes back what was planned for a fault that turned out to be shared.
+"""Takes back what was planned for a fault that is shared, or for a node that is not ours to heal any more.
 
 Decides by how far a workflow has come: one that has not touched its node is cancelled with its claims; one that holds
 or drains gives back what it holds by its last step. Refuses to interrupt a remediation that is under way: its guard
@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
 from fleet.audit import services as audit
-from fleet.lifecycle import services
+from fleet.inventory.owners import Stance
+from fleet.inventory.topology import OPT_OUT
+from fleet.lifecycle import owners, services
 from fleet.lifecycle.fence import Change, write
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
@@ -44,11 +49,34 @@ def withdraw_untouched(incident_ids: Iterable[int], reason: str, now: datetime, 
     return [workflow.pk for workflow in taken]
 
 
+@transaction.atomic
+def leave_departing(now: datetime) -> list[int]:
+    """End what is open on nodes that others delete or that were opted out. A step that looks at its node does so by
+    itself; this is for those that wait."""
+    going = Q(node__owners__contains=[{"stance": Stance.DELETING}]) | Q(node__labels__contains=dict([OPT_OUT]))
+    left = []
+    for workflow in _locked(Workflow.objects.filter(going)):
+        text = owners.departing(owners.of_row(workflow.node.owners), workflow.node.labels)
+        if _untouched(workflow):
+            cancel(workflow, text, now, "muster:sweep")
+        else:
+            try:
+                services.abort(workflow.pk, "muster:sweep", text, now)
+            except services.Refused:  # being released already, or a reset is under way: its step looks when it is back
+                continue
+        left.append(workflow.pk)
+    return left
+
+
 def _open_of(incident_ids: Iterable[int]) -> list[Workflow]:
+    return _locked(Workflow.objects.filter(incident_id__in=list(incident_ids)))
+
+
+def _locked(rows: QuerySet[Workflow]) -> list[Workflow]:
     return list(
-        Workflow.objects.select_for_update(of=("self",))
+        rows.filter(state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
+        .select_for_update(of=("self",))
         .select_related("node", "cluster", "incident")
-        .filter(incident_id__in=list(incident_ids), state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
         .order_by("pk")
     )
 

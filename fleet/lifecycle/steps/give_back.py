@@ -1,16 +1,18 @@
 """Return to service, or release: take our hold away, and uncordon only what we cordoned.
 
-Decides who uncordons: the last owner to leave. A cordon that was there before ours stays. Refuses to touch a node on
-which our hold no longer stands: a person was faster.
+Decides who uncordons: the last owner to leave. A cordon that was there before ours stays; whoever came on top of ours
+is waited for, since others leave a cordon alone that they found. Refuses to touch a node on which our hold no longer
+stands (a person was faster), and one whose object is being deleted.
 """
 
 from __future__ import annotations
 
-from fleet.lifecycle import intents
+from fleet.inventory.owners import Owner, on_node
+from fleet.lifecycle import intents, owners
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Step
-from fleet.lifecycle.outcomes import Ended, Outcome, Wait
+from fleet.lifecycle.outcomes import Blocked, Ended, Outcome, Wait
 from fleet.lifecycle.playbooks import HOLD
 from fleet.lifecycle.steps import gpu_services
 from fleet.lifecycle.steps.identity import fresh_node, ours
@@ -20,6 +22,9 @@ from fleet.ports.errors import Conflict, NotFound
 
 
 def run(ctx: Context) -> Outcome:
+    beside = _beside(ctx)
+    if beside:
+        return Blocked(owners.CODE, owners.beside(beside), 30)
     left = _leave(ctx)
     if left is not None:
         return left
@@ -38,6 +43,15 @@ def run_release(ctx: Context, why: str = "") -> Outcome:
     return Ended("cancelled", text)
 
 
+def _beside(ctx: Context) -> list[Owner]:
+    """Who else keeps the node from new work by now."""
+    try:
+        node = fresh_node(ctx)
+    except NotFound:
+        return []
+    return owners.keepers(on_node(node)) if ours(ctx, node) and node.unschedulable else []
+
+
 def run_unneeded(ctx: Context, text: str) -> Outcome:
     """Nothing was done to the node and nothing needs to be: it serves on as if it had never been held."""
     left = _leave(ctx)
@@ -53,11 +67,11 @@ def _leave(ctx: Context) -> Outcome | None:
         node = fresh_node(ctx)
     except NotFound:
         return None
-    if not ours(ctx, node):
+    if not ours(ctx, node) or node.deleting:
         return None
     gpu_services.restore(ctx, node)
     running.stop(ctx)
-    keep = _foreign(ctx)
+    keep = _foreign(ctx) or bool(owners.keepers(on_node(node)))
     intent = intents.begin(ctx.workflow, ctx.step, "release", node.name, ctx.now, before={"uncordon": not keep})
     try:
         ctx.ports.actor.release(

@@ -1,7 +1,8 @@
 """The last look before a disruptive act.
 
-Decides anew, on fresh reads, everything that was granted earlier: hold still ours, incident still open, claim still
-held, cap not lowered below what is in flight, kill switch off, breaker closed, no freeze. Refuses on any doubt.
+Decides anew, on fresh reads, everything that was granted earlier: hold still ours, nobody else at work, incident still
+open, claim still held, cap not lowered below what is in flight, kill switch off, breaker closed, no freeze. Refuses on
+any doubt.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.grants import REASK
 from fleet.lifecycle.machine import OUT_STATES
 from fleet.lifecycle.outcomes import Blocked, Outcome
-from fleet.lifecycle.steps import give_back, taken_back
+from fleet.lifecycle.steps import give_back, others, taken_back
 from fleet.lifecycle.watched import unwatched
 from fleet.policy import selectors as policy
 from fleet.policy import windows
@@ -26,6 +27,9 @@ def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
         return gone
     if ctx.incident is not None and not Incident.objects.filter(pk=ctx.incident.pk, state=Incident.OPEN).exists():
         return give_back.run_release(ctx, "The incident was closed meanwhile.")
+    other = others.at_work(ctx, node)
+    if other is not None:
+        return other
     blind = unwatched(ctx.workflow.cluster_id, ctx.now)
     if blind:
         return Blocked("no_data", blind, 5)

@@ -1,6 +1,7 @@
 """Wait for repair: the plan says that only people can mend it.
 
-Decides nothing more: the engine opens the ticket and waits for its end.
+Decides whether the node is still theirs to repair; the engine opens the ticket and waits for its end. Refuses to try
+again what people were asked to mend.
 """
 
 from __future__ import annotations
@@ -9,6 +10,11 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.outcomes import Outcome, Repair
 from fleet.lifecycle.steps import taken_back
 from fleet.lifecycle.steps.identity import fresh_node
+
+
+def look(ctx: Context) -> Outcome:
+    """While people repair it after any step: somebody may have taken the node back."""
+    return taken_back.check(ctx, fresh_node(ctx)) or Repair("ticket", ctx.step.text)
 
 
 def run(ctx: Context) -> Outcome:

@@ -1,7 +1,8 @@
-"""A person (or another controller) took the node back while we worked on it.
+"""Somebody took the node away from us while we worked on it: a person, another controller, a deletion.
 
 Decides that a missing annotation, or an annotation of ours on a schedulable node (what `kubectl uncordon` leaves), is
-an answer to be respected: our mark goes, nothing else is touched, the workflow ends. Refuses to cordon again.
+an answer to be respected: our mark goes, nothing else is touched, the workflow ends. So does a deletion that is under
+way, and the opt-out label. Refuses to cordon again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from fleet.lifecycle import intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.outcomes import Ended, Outcome, Wait
-from fleet.lifecycle.steps import gpu_services
+from fleet.lifecycle.steps import gpu_services, others
 from fleet.lifecycle.steps.identity import ours
 from fleet.lifecycle.steps.moves import move
 from fleet.ports.cluster import NodeSeen
@@ -18,9 +19,9 @@ from fleet.ports.errors import Conflict
 
 
 def check(ctx: Context, node: NodeSeen) -> Outcome | None:
-    """None while our hold stands and keeps the node from new work."""
+    """None while our hold stands and keeps the node from new work, and the node stays."""
     if ours(ctx, node) and node.unschedulable:
-        return None
+        return others.going(ctx, node)
     gpu_services.restore(ctx, node)
     if ours(ctx, node):
         intent = intents.begin(ctx.workflow, ctx.step, "release", node.name, ctx.now, before={"uncordon": False})

@@ -267,8 +267,8 @@ def test_another_machine_under_the_same_name_is_left_alone(build: Build) -> None
     world.nodes[NODE] = dataclasses.replace(world.nodes[NODE], uid="another-machine")
     world.budgets.clear()
     world.run(30)
-    assert again(workflow).state == "repair"
-    assert world.resets == []
+    assert again(workflow).state == "cancelled" and "made anew" in again(workflow).outcome
+    assert world.resets == [] and world.pods and state_of(NODE) == "released"
 
 
 def test_a_node_that_leaves_the_cluster_ends_its_workflow(build: Build) -> None:
