@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from fleet.inventory.models import Bmc, Cluster
+from fleet.inventory.models import Bmc, Cluster, Provisioner
 from fleet.inventory.targets import BadTargets, FabricSource
 from fleet.inventory.targetsfile import TargetsFile
 from fleet.lifecycle.context import JobPlace, Ports, Timing
@@ -28,6 +28,7 @@ from fleet.ports.fabric import FabricReader
 from fleet.ports.history import History
 from fleet.ports.metrics import MetricsReader
 from fleet.ports.power import BmcTarget, PowerPort
+from fleet.ports.provision import ProvisionPort
 from fleet.telemetry.embedded import EmbeddedHistory
 from fleet.telemetry.pasts import Pasts
 from fleet.telemetry.promhistory import PromqlHistory
@@ -143,6 +144,38 @@ def _secret(reference: str) -> str:
         return Path(place).read_text(encoding="utf-8").strip() if kind == "file" else ""
     except (KeyError, OSError, UnicodeDecodeError):
         return ""
+
+
+def provisioner(cluster: Cluster) -> ProvisionPort | None:
+    """Who installs the cluster's hosts anew; None where nobody is configured."""
+    if cluster.provisioner == Provisioner.METAL3:
+        from fleet.adapters import kubernetes, metal3
+
+        own = cluster.act_kubeconfig or None
+        objects = kubernetes.custom_objects(
+            cluster.provision_at or own,
+            None if cluster.provision_at or own else cluster.context or None,
+            allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
+        )
+        return metal3.provisioner(objects, cluster.provision_namespace)
+    if cluster.provisioner == Provisioner.IRONIC:
+        from fleet.adapters import ironic
+
+        reference = cluster.provision_credential
+        return ironic.provisioner(
+            ironic.Connection(
+                url=cluster.provision_at,
+                authorization=lambda: _authorization(reference, "provisioner"),
+                verify=cluster.provision_ca != "insecure" and (cluster.provision_ca or True),
+            )
+        )
+    return None
+
+
+def provisioner_missing(cluster: Cluster) -> list[str]:
+    """What a look at the provisioner shows to be missing, in words. PortError when it cannot be asked at all."""
+    found = provisioner(cluster)
+    return found.check() if found else []
 
 
 def metrics(cluster: Cluster) -> MetricsReader | None:
@@ -261,6 +294,11 @@ def ports_of(cluster: Cluster) -> Ports:
         cluster.context,
         cluster.in_cluster,
         cluster.selector,
+        cluster.provisioner,
+        cluster.provision_at,
+        cluster.provision_namespace,
+        cluster.provision_credential,
+        cluster.provision_ca,
     )
     with _lock:
         found = _ports.get(key)
@@ -277,6 +315,7 @@ def ports_of(cluster: Cluster) -> Ports:
                 gpu_reset=JobPlace(
                     settings.GPU_RESET_IMAGE, settings.GPU_RESET_NAMESPACE, settings.GPU_RESET_RUNTIME_CLASS
                 ),
+                provision=provisioner(cluster),
             )
             _ports[key] = found
         return found
@@ -295,6 +334,7 @@ def timing() -> Timing:
     return Timing(
         soak=settings.SOAK_SECONDS,
         reboot_timeout=settings.REBOOT_TIMEOUT,
+        reprovision_timeout=settings.REPROVISION_TIMEOUT,
         reboot_observe=settings.REBOOT_OBSERVE_SECONDS,
         drain_margin=settings.DRAIN_MARGIN_SECONDS,
         bmc_patience=settings.BMC_PATIENCE_SECONDS,

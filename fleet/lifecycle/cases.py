@@ -21,4 +21,5 @@ def case_of(incident: Incident, node: Node, *, recurring: bool = False) -> Case:
         pool_kind=pool.kind if pool else "bare_metal",
         sku=node.gpu_model,
         recurring=recurring,
+        provisioned=bool(node.cluster.provisioner),
     )

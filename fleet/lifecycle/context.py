@@ -19,6 +19,7 @@ from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import ClusterActor, ClusterReader
 from fleet.ports.power import BmcTarget, PowerPort
+from fleet.ports.provision import ProvisionPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Timing:
 
     soak: float = 600
     reboot_timeout: float = 1800
+    reprovision_timeout: float = 5400  # then it is stalled and people are asked
     reboot_observe: float = 180  # a BMC that accepted a reset has this long to show any effect
     drain_margin: float = 120  # beyond the pods' grace periods (a kubelet's own clean-up)
     validate_deadline: float = 900
@@ -60,6 +62,7 @@ class Ports:
     validation_image: str = ""
     validation_namespace: str = "default"
     gpu_reset: JobPlace = JobPlace()
+    provision: ProvisionPort | None = None
 
 
 class PortsOf(Protocol):

@@ -59,7 +59,7 @@ def exchange(
     """
     rows = list(
         Workflow.objects.select_for_update(of=("self",), skip_locked=True)
-        .select_related("node__pool", "incident")
+        .select_related("node__pool", "node__cluster", "incident")
         .filter(incident_id__in=list(incident_ids), state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
         .order_by("pk")
     )

@@ -72,6 +72,8 @@ def refusal(node: Node, action: str) -> str:
     kind = node.pool.kind if node.pool else "bare_metal"
     if kind != "bare_metal" and any(verb in BMC_VERBS for verb in ACTIONS.get(action, ())):
         return f"The pool is {kind}: no BMC verb off metal."
+    if action == REPROVISION and not node.cluster.provisioner:
+        return f"No provisioner is configured for cluster {node.cluster.name}."
     return ""
 
 

@@ -8,7 +8,7 @@ off metal, and any plan that disrupts a node without validation and soak before 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -70,12 +70,13 @@ class PlannedStep:
     backoff: float = 10.0
     on_failure: str = NEXT
     ladder: tuple[str, ...] = ()
+    left_out: str = ""  # which rung is not in this plan, and why
 
     def as_json(self) -> dict[str, Any]:
         """Only what differs from the usual, so that a plan reads as short as it is."""
         usual = PlannedStep(self.verb)
         told: dict[str, Any] = {"verb": self.verb}
-        for name in ("deadline", "at_deadline", "retries", "backoff", "on_failure", "ladder"):
+        for name in ("deadline", "at_deadline", "retries", "backoff", "on_failure", "ladder", "left_out"):
             value = getattr(self, name)
             if value != getattr(usual, name):
                 told[name] = list(value) if isinstance(value, tuple) else value
@@ -101,6 +102,7 @@ class Case:
     pool_kind: str = "bare_metal"
     sku: str = ""
     recurring: bool = False
+    provisioned: bool = False  # somebody can install its image anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +166,27 @@ def plan_for(case: Case, book: Book) -> Plan:
     """The plan for one case: the first playbook that fits it."""
     for playbook in book.playbooks:
         if playbook.match.fits(case):
-            return Plan(playbook.name, playbook.steps, playbook.attempts)
+            return _of(playbook, case)
     if case.pool_kind != "bare_metal":
         return Plan("", why_not=f"The pool is {case.pool_kind}: no BMC verb and no hardware ticket off metal.")
     return Plan("", why_not=f"No playbook answers the action class {case.action}.")
+
+
+NO_PROVISIONER = "Reprovision is left out: no provisioner is configured for the cluster."
+
+
+def _of(playbook: Playbook, case: Case) -> Plan:
+    """Without a provisioner the rung `reprovision` goes, and with it the attempt that it was for."""
+    if case.provisioned or not any(REPROVISION in (step.verb, *step.ladder) for step in playbook.steps):
+        return Plan(playbook.name, playbook.steps, playbook.attempts)
+    steps = []
+    for step in playbook.steps:
+        rungs = tuple(verb for verb in step.ladder or (step.verb,) if verb != REPROVISION)
+        if not rungs:
+            return Plan("", why_not=f"The playbook {playbook.name} has no other remedy. {NO_PROVISIONER}")
+        gone = REPROVISION in step.ladder
+        steps.append(replace(step, verb=rungs[0], ladder=rungs, left_out=NO_PROVISIONER) if gone else step)
+    return Plan(playbook.name, tuple(steps), max(1, playbook.attempts - 1))
 
 
 def remedy_index(plan: Sequence[dict[str, Any]]) -> int | None:

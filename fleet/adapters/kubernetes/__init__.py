@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fleet.adapters.kubernetes.acting import KubernetesActor
+    from fleet.adapters.kubernetes.objects import CustomObjects
     from fleet.adapters.kubernetes.reading import KubernetesReader
 
 
@@ -43,3 +44,13 @@ def actor(
 
     api = ApiServer(kubeconfig, context, allow_exec)
     return KubernetesActor(api, lease_namespace=lease_namespace, job_namespaces=job_namespaces)
+
+
+def custom_objects(
+    kubeconfig: str | None, context: str | None = None, *, allow_exec: frozenset[str] = frozenset()
+) -> CustomObjects:
+    """Custom objects of the API server of `kubeconfig` (None: in-cluster). PermanentError when it cannot be used."""
+    from fleet.adapters.kubernetes.client import ApiServer
+    from fleet.adapters.kubernetes.objects import CustomObjects
+
+    return CustomObjects(ApiServer(kubeconfig, context, allow_exec))

@@ -10,7 +10,20 @@ from collections.abc import Callable
 from fleet.lifecycle import playbooks
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.outcomes import Outcome
-from fleet.lifecycle.steps import confirm, drain, fence, give_back, hold, keep, reboot, repair, reset_gpu, soak, validate
+from fleet.lifecycle.steps import (
+    confirm,
+    drain,
+    fence,
+    give_back,
+    hold,
+    keep,
+    reboot,
+    repair,
+    reprovision,
+    reset_gpu,
+    soak,
+    validate,
+)
 
 RUN: dict[str, Callable[[Context], Outcome]] = {
     playbooks.HOLD: hold.run,
@@ -19,6 +32,7 @@ RUN: dict[str, Callable[[Context], Outcome]] = {
     playbooks.RESET_GPU: reset_gpu.run,
     playbooks.REBOOT: reboot.run,
     playbooks.POWER_CYCLE: reboot.run,
+    playbooks.REPROVISION: reprovision.run,
     playbooks.FENCE: fence.run,
     playbooks.WAIT_REPAIR: repair.run,
     playbooks.KEEP: keep.run,

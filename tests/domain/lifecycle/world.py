@@ -31,6 +31,7 @@ from fleet.ports.cluster import (
 )
 from fleet.ports.errors import Conflict, EvictionBlocked, IdentityMismatch, NotFound, UnknownOutcome
 from fleet.ports.power import BmcTarget, PowerSeen, PowerState, PowerVerb
+from fleet.ports.provision import ProvisionPort
 from tests.builders import TestClock
 from tests.diagnostics import dcgm4
 
@@ -85,6 +86,7 @@ class World:
         self.bmc: dict[str, str] = {}  # node -> lies | silent | no_answer | wrong_serial
         self.job_result = "succeeded"
         self.reset_result = "succeeded"
+        self.provision: ProvisionPort | None = None
         self.logs: dict[str, str | None] = {}  # part of a Job's name -> what it printed; None: its log is gone
         self.gpu_resets: list[tuple[str, tuple[str, ...]]] = []  # each reset that a Job did, by its command
         self.queue: list[tuple[int, int]] = []
@@ -172,7 +174,14 @@ class World:
             self.queue.append((kwargs["workflow_id"], kwargs["version"]))
 
     def ports_of(self, cluster: Cluster) -> Ports:
-        return Ports(reader=self, actor=self, power=self, target=self.target, lease=lambda: True)  # type: ignore[arg-type]
+        return Ports(
+            reader=self,  # type: ignore[arg-type]
+            actor=self,  # type: ignore[arg-type]
+            power=self,
+            target=self.target,
+            lease=lambda: True,
+            provision=self.provision,
+        )
 
     # -- reader and actor -----------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from fleet.inventory import clusters, selectors
-from fleet.inventory.models import Cluster, MetricsSource, Mode, Node
+from fleet.inventory.models import Cluster, MetricsSource, Mode, Node, Provisioner
 from fleet.inventory.targets import BadTargets
 from fleet.inventory.targetsfile import TargetsFile
 from fleet.ports import plainyaml
@@ -47,6 +47,7 @@ class Command(BaseCommand):
         add.add_argument(
             "--targets", dest="targets_file", metavar="FILE", help="list of nodes, exporters and fabric managers (YAML)"
         )
+        _add_provisioner(add)
         add.add_argument("--selector", help="label selector of the nodes that may be touched; '*' is all of them")
         add.add_argument(
             "--label", action="append", metavar="SCOPE=KEY", help="label key of a scope, e.g. rack=example.com/rack"
@@ -98,6 +99,8 @@ class Command(BaseCommand):
             checks.append(lambda: wiring.reader(cluster).check())
         if cluster.act_kubeconfig or cluster.in_cluster:
             checks.append(lambda: wiring.actor(cluster).check())
+        if cluster.provisioner:
+            checks.append(lambda: wiring.provisioner_missing(cluster))
         for check in checks:
             try:
                 missing += check()
@@ -140,6 +143,17 @@ class Command(BaseCommand):
         self.stdout.write(f"Cluster {cluster.name} is removed.")
         if holds:
             self.stdout.write(f"  ! {holds} nodes still carry a hold of ours: see `manage.py holds list`.")
+
+
+def _add_provisioner(add: CommandParser) -> None:
+    group = add.add_argument_group("provisioner", "who installs the image of a host anew; it erases local disks")
+    group.add_argument("--provisioner", choices=[kind for kind in Provisioner.values if kind], help="none if left out")
+    group.add_argument(
+        "--provision-at", metavar="ADDRESS", help="Ironic's address; Metal3: a kubeconfig, if not this cluster's own"
+    )
+    group.add_argument("--provision-namespace", metavar="NAME", help="namespace of the BareMetalHosts")
+    group.add_argument("--provision-credential", metavar="REF", help="env:NAME or file:PATH: user:password, or a token")
+    group.add_argument("--provision-ca", metavar="FILE", help="certificate authority, or 'insecure'")
 
 
 def _add_metrics(add: CommandParser) -> None:
