@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from django.template import Context
 from django.urls import NoReverseMatch, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -19,6 +19,7 @@ from django.utils.translation import ngettext
 from dashboard import spans
 from dashboard.templatetags import muster as tags
 from dashboard.words import MODE_WORD, STATE_WORD, VERDICT_WORD
+from fleet.readmodels import explain
 from fleet.readmodels.fleet_map import PLANNED, Counts, NodeRow, ranked
 from fleet.readmodels.totals import Totals
 
@@ -59,11 +60,11 @@ def sentence(counts: Counts, found: Totals, blocked: int, now: datetime) -> Safe
     if not counts.nodes:
         return format_html("<b>{}</b>", _("No node is in view."))
     sick = _sick_words(counts)
-    rest = []
+    rest: list[str | SafeString] = []
     if counts.held:
         rest.append(ngettext("%(n)s takes no new work", "%(n)s take no new work", counts.held) % {"n": counts.held})
     if blocked:
-        rest.append(ngettext("%(n)s workflow is blocked", "%(n)s workflows are blocked", blocked) % {"n": blocked})
+        rest.append(waiting(found, blocked))
     if found.tickets:
         rest.append(
             ngettext("%(n)s ticket waits for people", "%(n)s tickets wait for people", found.tickets)
@@ -72,7 +73,7 @@ def sentence(counts: Counts, found: Totals, blocked: int, now: datetime) -> Safe
     silent = [line.name for line in found.clusters if line.observer_until is None or line.observer_until < now - SILENT]
     said = format_html("<b>{}</b>", sick or _well_words(counts.nodes))
     if rest:
-        said = format_html("{} {}.", said, _join(rest))
+        said = format_html("{} {}.", said, format_html_join(", ", "{}", ((part,) for part in rest)))
     if silent:
         said = format_html(
             "{} <b>{}</b> {}",
@@ -83,6 +84,20 @@ def sentence(counts: Counts, found: Totals, blocked: int, now: datetime) -> Safe
     if not rest and not sick and not any(line.conditions for line in found.clusters):
         return format_html("{} {}", said, _("Nothing needs you now."))
     return said
+
+
+def waiting(found: Totals, blocked: int) -> SafeString:
+    """`9 workflows wait: 7 for the in-flight cap (rack), 2 for approval`, each a link to those workflows."""
+    head = ngettext("%(n)s workflow waits", "%(n)s workflows wait", blocked) % {"n": blocked}
+    listed = address("workflows")
+    parts = [
+        format_html('<a href="{}?reason={}">{}</a>', listed, group.code,
+                    _("%(n)s for %(reason)s") % {"n": group.n, "reason": group.name})
+        for group in explain.groups(found.waits)
+    ]  # fmt: skip
+    if not parts:
+        return format_html("{}", head)
+    return format_html("{}: {}", head, format_html_join(", ", "{}", ((part,) for part in parts)))
 
 
 def _sick_words(counts: Counts) -> str:

@@ -39,6 +39,7 @@ def filter_of(request: HttpRequest) -> Filter:
         node=get.get("node", "").strip(),
         cluster=get.get("cluster", ""),
         q=get.get("q", "").strip(),
+        reason=get.get("reason", "")[:32],
         page=max(1, whole(get.get("page", ""))),
     )
 

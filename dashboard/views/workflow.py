@@ -25,7 +25,7 @@ from fleet.access.rights import APPROVE, OPERATE, VIEW, least_role
 from fleet.access.selectors import may, visible_clusters
 from fleet.lifecycle import services
 from fleet.lifecycle.models import Workflow
-from fleet.readmodels import lists, words, workflow_page
+from fleet.readmodels import lists, reasons, words, workflow_page
 
 ACTS = ("retry", "skip", "abort", "approve")
 
@@ -37,6 +37,7 @@ def index(request: HttpRequest) -> HttpResponse:
     context = {
         **list_context(request, page, wanted, words.WORKFLOW_STATES),
         "said": workflows_said(page),
+        "reason_name": reasons.of(wanted.reason).name if wanted.reason else "",
     }
     return render(request, "workflow/_rows.html" if "part" in request.GET else "workflow/list.html", context)
 
@@ -68,7 +69,7 @@ def _context(request: HttpRequest, page: workflow_page.WorkflowPage) -> dict[str
         "node_url": node_address(page.workflow.node, page.workflow.cluster),
         "who": workflow_page.who_did_what(page),
         "pips": workflow_page.pips(page),
-        "blocker": workflow_page.blocker(page),
+        "request_state": words.word(words.APPROVAL_STATES, page.request.state) if page.request else "",
         "left": spans.minutes_left((page.next_at - now).total_seconds()) if page.next_at else "",
     }
 

@@ -17,7 +17,9 @@ from fleet.api.callers import ByToken, Caller, by_session
 from fleet.health.models import Incident
 from fleet.lifecycle.models import Workflow
 from fleet.ports.clock import SYSTEM_CLOCK
+from fleet.readmodels import explain, reasons
 from fleet.readmodels.fleet_map import Filters, NodeRow, rows
+from fleet.readmodels.totals import totals
 
 MOST, FARTHEST = 1000, 10**9
 api = NinjaAPI(
@@ -73,6 +75,31 @@ class WorkflowOut(Schema):
 class WorkflowPage(Schema):
     count: int
     items: list[WorkflowOut]
+
+
+class LineOut(Schema):
+    place: int
+    of: int
+
+
+class WhyOut(Schema):
+    reason: str
+    text: str
+    since: datetime
+    until: datetime | None
+    waits_for: str
+    clears: str
+    do: str
+    needs_person: bool
+    line: LineOut | None
+
+
+class WaitingOut(Schema):
+    reason: str
+    name: str
+    workflows: int
+    clears: str
+    do: str
 
 
 class IncidentOut(Schema):
@@ -218,6 +245,32 @@ def workflows(request: HttpRequest, query: Query[StateQuery]) -> WorkflowPage:
         for row in found.select_related("cluster", "node")[query.cut()]
     ]
     return WorkflowPage(count=found.count(), items=items)
+
+
+@api.get("/workflows/{pk}/why", response=WhyOut | None, summary="Why a workflow does not move; null while it does")
+def why_workflow(request: HttpRequest, pk: int) -> dict[str, Any] | None:
+    found = Workflow.objects.select_related("cluster", "node", "incident").filter(**_scoped(request, "", ""), pk=pk)
+    row = found.first()
+    if row is None:
+        raise HttpError(404, f"No workflow {pk} is in view.")
+    waits = explain.in_full(row, SYSTEM_CLOCK.now())
+    return waits.as_json() if waits else None
+
+
+@api.get("/why", response=list[WaitingOut], summary="What the workflows of the fleet wait for, the most first")
+def why_fleet(request: HttpRequest, cluster: str = "") -> list[WaitingOut]:
+    found = totals(_caller(request).visible)
+    waiting = explain.groups((found.within(cluster) if cluster else found).waits)
+    return [
+        WaitingOut(
+            reason=group.code,
+            name=group.name,
+            workflows=group.n,
+            clears=str(reasons.of(group.code).clears),
+            do=str(reasons.of(group.code).do),
+        )
+        for group in waiting
+    ]
 
 
 @api.get("/incidents", response=IncidentPage, summary="Incidents, newest first")

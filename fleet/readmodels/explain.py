@@ -29,6 +29,7 @@ from fleet.lifecycle.playbooks import plan_for
 from fleet.policy import approvals
 from fleet.policy.models import Approval
 from fleet.readmodels import reasons
+from fleet.readmodels.totals import SCOPED
 
 OVERDUE = timedelta(seconds=90)
 """A lease lasts a minute and the tick comes each second: what is due for longer, nobody takes up."""
@@ -37,7 +38,6 @@ OWN = frozenset(
     {"shared", "settling", "flapping", "muted", "no_playbook", "released", "other_work", "planning", "worker"}
 )
 """Codes that this module gives; all others come from the engine."""
-SCOPED = ("cap_hold", "cap_take_out", "cap_in_flight", "rate", "floor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def groups(counts: Mapping[tuple[str, str], int]) -> list[Group]:
     found: dict[tuple[str, str], int] = {}
     for (code, word), n in counts.items():
         name = str(reasons.of(code).name)
-        scope = reasons.SCOPES.get(word) if code in SCOPED else None
+        scope = reasons.SCOPES.get(word.rstrip(":")) if code in SCOPED else None
         told = _("%(reason)s (%(scope)s)") % {"reason": name, "scope": str(scope).lower()} if scope else name
         found[code, told] = found.get((code, told), 0) + n
     some = [Group(code, name, n) for (code, name), n in found.items()]

@@ -49,6 +49,7 @@ class Filter:
     cluster: str = ""
     q: str = ""
     page: int = 1
+    reason: str = ""  # the code of what a workflow waits for
 
 
 def _seen(rows: QuerySet[Row], visible: Visible, wanted: Filter) -> QuerySet[Row]:
@@ -61,20 +62,22 @@ def _seen(rows: QuerySet[Row], visible: Visible, wanted: Filter) -> QuerySet[Row
     return rows
 
 
-def _page(rows: QuerySet[Row], number: int, counts: dict[str, int]) -> Page[Row]:
+def cut(rows: QuerySet[Row], number: int, counts: dict[str, int]) -> Page[Row]:
     start = (number - 1) * SIZE
     found = list(rows[start : start + SIZE + 1])
     return Page(found[:SIZE], number, len(found) > SIZE, counts, start + 1 if found else 0)
 
 
-def _counts(rows: QuerySet[Any]) -> dict[str, int]:
+def counts_of(rows: QuerySet[Any]) -> dict[str, int]:
     return dict(rows.order_by().values_list("state").annotate(n=Count("pk")))
 
 
 def workflows(visible: Visible, wanted: Filter) -> Page[Workflow]:
     """Open ones first: blocked, waiting, running, in repair; then plans; then what is over, newest first."""
     rows = _seen(Workflow.objects.select_related("cluster", "node", "incident"), visible, wanted)
-    counts = _counts(rows)
+    if wanted.reason:
+        rows = rows.filter(blocked_code=wanted.reason, ended_at=None)
+    counts = counts_of(rows)
     if wanted.state == "open":
         rows = rows.filter(state__in=[str(state) for state in OPEN_WORKFLOW_STATES])
     elif wanted.state:
@@ -85,7 +88,7 @@ def workflows(visible: Visible, wanted: Filter) -> Page[Workflow]:
         default=Value(9),
         output_field=IntegerField(),
     )
-    return _page(rows.order_by(rank, "-created_at", "-pk"), wanted.page, counts)
+    return cut(rows.order_by(rank, "-created_at", "-pk"), wanted.page, counts)
 
 
 def incidents(visible: Visible, wanted: Filter) -> Page[Incident]:
@@ -95,24 +98,24 @@ def incidents(visible: Visible, wanted: Filter) -> Page[Incident]:
         rows = rows.filter(part_of=None)
     if wanted.q:
         rows = rows.filter(Q(title__icontains=wanted.q) | Q(cause__icontains=wanted.q))
-    counts = _counts(rows)
+    counts = counts_of(rows)
     if wanted.state:
         rows = rows.filter(state=wanted.state)
     newest = Workflow.objects.filter(incident=OuterRef("pk")).order_by("-created_at")
     rows = rows.annotate(
         workflow_pk=Subquery(newest.values("pk")[:1]), workflow_state=Subquery(newest.values("state")[:1])
     )
-    return _page(rows.order_by("state", "-detected_at", "-pk"), wanted.page, counts)
+    return cut(rows.order_by("state", "-detected_at", "-pk"), wanted.page, counts)
 
 
 def tickets(visible: Visible, wanted: Filter) -> Page[Ticket]:
     """Open ones first, the oldest of them on top: it has waited longest; then what was closed, newest first."""
     rows = _seen(Ticket.objects.select_related("cluster", "node", "incident"), visible, wanted)
-    counts = _counts(rows)
+    counts = counts_of(rows)
     if wanted.state:
         rows = rows.filter(state=wanted.state)
     is_closed = Case(When(state=Ticket.OPEN, then=Value(0)), default=Value(1), output_field=IntegerField())
-    return _page(rows.order_by(is_closed, F("closed_at").desc(nulls_last=True), "opened_at", "pk"), wanted.page, counts)
+    return cut(rows.order_by(is_closed, F("closed_at").desc(nulls_last=True), "opened_at", "pk"), wanted.page, counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The few numbers that every page's frame shows, in one query.
 
-Decides open incidents, workflows by state, open tickets, clusters with mode, observer and what ails their connection,
-caps and the kill switch.
+Decides open incidents, workflows by state, open tickets, pending approvals, clusters with mode, observer and what ails
+their connection, caps and the kill switch.
 Refuses a second query: the parts are one UNION ALL.
 """
 
@@ -13,16 +13,34 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from django.db.models import CharField, Count, DateTimeField, F, FloatField, IntegerField, Min, QuerySet, Value
+from django.db.models import (
+    Case,
+    CharField,
+    Count,
+    DateTimeField,
+    F,
+    FloatField,
+    Func,
+    IntegerField,
+    Min,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
 from django.db.models.functions import Cast, Coalesce
 
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES
+from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
-from fleet.policy.models import Cap, Switch
+from fleet.policy.models import Approval, Cap, Switch
 from fleet.tickets.models import Ticket
 
+WAITING = [str(state) for state in (WorkflowState.WAITING, WorkflowState.BLOCKED)]
+SCOPED = ("cap_hold", "cap_take_out", "cap_in_flight", "rate", "floor")
+_FIRST_WORD = Func(F("blocked_text"), Value(" "), Value(1), function="split_part", output_field=CharField())
 COLUMNS = ("kind", "scope", "key", "n", "share", "since", "note")
 
 
@@ -65,7 +83,9 @@ class Totals:
     clusters: list[ClusterLine] = field(default_factory=list)
     incidents: int = 0
     workflows: Counter[str] = field(default_factory=Counter)
+    waits: Counter[tuple[str, str]] = field(default_factory=Counter)  # by reason and the first word of the sentence
     tickets: int = 0
+    approvals: int = 0
     oldest_ticket_at: datetime | None = None
     caps: list[CapLine] = field(default_factory=list)
     stopped_by: str = ""
@@ -101,9 +121,13 @@ class Totals:
                     found.incidents += n
                 case "workflow":
                     found.workflows[key] += n
+                case "wait":
+                    found.waits[key, note] += n
                 case "ticket":
                     found.tickets += n
                     found.oldest_ticket_at = min(filter(None, (found.oldest_ticket_at, since)), default=None)
+                case "approval":
+                    found.approvals += n
                 case "cap":
                     found.caps.append(CapLine(int(scope) if scope else None, note, key, n if n >= 0 else None, share))
                 case "switch":
@@ -145,11 +169,27 @@ def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:
             n=Count("pk"),
         ),
         _part(
+            Workflow.objects.filter(state__in=WAITING, **of_cluster)
+            .annotate(word=Case(When(blocked_code__in=SCOPED, then=_FIRST_WORD), default=Value("")))
+            .values("cluster__name", "blocked_code", "word"),
+            "wait",
+            scope=F("cluster__name"),
+            key=F("blocked_code"),
+            n=Count("pk"),
+            note=F("word"),
+        ),
+        _part(
             Ticket.objects.filter(state=Ticket.OPEN, **of_cluster).values("cluster__name"),
             "ticket",
             scope=F("cluster__name"),
             n=Count("pk"),
             since=Min("opened_at"),
+        ),
+        _part(
+            _asked(visible).values("named"),
+            "approval",
+            scope=F("named"),
+            n=Count("pk"),
         ),
         _part(
             Cap.objects.all(),
@@ -163,6 +203,13 @@ def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:
         _part(Switch.objects.filter(stopped=True), "switch", key=F("by"), since=F("since"), note=F("reason")),
     ]
     return list(parts[0].union(*parts[1:], all=True))
+
+
+def _asked(visible: frozenset[str] | None) -> QuerySet[Any, Any]:
+    """Requests that wait for approval, `named` after their cluster; those of the whole site for who sees all of it."""
+    name = Cluster.objects.filter(pk=OuterRef("cluster_id")).values("name")[:1]
+    rows = Approval.objects.filter(state=Approval.PENDING).annotate(named=Coalesce(Subquery(name), Value("")))
+    return rows if visible is None else rows.filter(named__in=visible)
 
 
 def _stated(conditions: str) -> tuple[Condition, ...]:

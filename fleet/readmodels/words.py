@@ -60,6 +60,7 @@ VERBS: dict[str, Word] = {
     "soak": lazy("Soak"),
     "return": lazy("Return to service"),
     "release": lazy("Release"),
+    "confirm": lazy("Confirm by an active test"),
 }
 VERB_SENTENCES: dict[str, Word] = {
     "hold": lazy("Cordon the node, with Muster as an owner of the hold. What runs is untouched."),
@@ -75,6 +76,7 @@ VERB_SENTENCES: dict[str, Word] = {
     "soak": lazy("Watch it before it returns; a signal of the same cause sends it back."),
     "return": lazy("Muster leaves as owner of the hold. With no other owner the node is uncordoned."),
     "release": lazy("Muster leaves as owner of the hold without remediation."),
+    "confirm": lazy("Test it under load before anything is done; a test that passes ends the suspicion."),
 }
 VERB_DOING: dict[str, Word] = {
     "hold": lazy("Being held"),
@@ -90,6 +92,7 @@ VERB_DOING: dict[str, Word] = {
     "soak": lazy("Soaking"),
     "return": lazy("Returning to service"),
     "release": lazy("Being released"),
+    "confirm": lazy("Being tested on suspicion"),
 }
 BATCH_STATES: dict[str, Word] = {
     "draft": lazy("Not started"),
@@ -129,10 +132,37 @@ STEP_STATES: dict[str, Word] = {
     "skipped": lazy("Skipped"),
     "cancelled": lazy("Cancelled"),
 }
+AT_DEADLINE: dict[str, Word] = {
+    "stay": lazy("It stays and says so."),
+    "ask": lazy("A person is asked: retry, skip or abort."),
+    "escalate": lazy("It counts as failed, and the playbook goes on."),
+}
+ON_FAILURE: dict[str, Word] = {
+    "next": lazy("the next rung, then people"),
+    "repair": lazy("a ticket"),
+    "stop": lazy("a person decides"),
+}
+MEMO: dict[str, Word] = {
+    "tries": lazy("try"),
+    "stopping_now_loses": lazy("stopping now loses"),
+    "stopping_then_loses": lazy("stopping then loses"),
+    "waiting_costs": lazy("waiting costs"),
+    "joined": lazy("drained together with"),
+    "gang": lazy("gang"),
+    "job": lazy("job"),
+    "off": lazy("power proven off"),
+    "on": lazy("power on again"),
+    "let_go_since": lazy("pods let go since"),
+    "part": lazy("part"),
+    "confirmed": lazy("confirmed"),
+    "not_confirmed": lazy("not confirmed"),
+}
 CAP_KINDS: dict[str, Word] = {
     "hold": lazy("Held"),
     "take_out": lazy("Out of service"),
     "in_flight": lazy("In flight"),
+    "rate": lazy("Rate of disruption"),
+    "floor": lazy("Floor of healthy capacity"),
 }
 SCOPES: dict[str, Word] = {
     "fleet": lazy("fleet"),
@@ -142,6 +172,7 @@ SCOPES: dict[str, Word] = {
     "leaf": lazy("leaf"),
     "nvlink": lazy("NVLink domain"),
     "node": lazy("node"),
+    "tenant": lazy("tenant"),
 }
 SOURCES: dict[str, Word] = {
     "kernel_log": lazy("kernel log"),
@@ -196,6 +227,20 @@ AUDIT_ACTIONS: dict[str, Word] = {
     "node.state": lazy("moved the node"),
     "claim.grant": lazy("granted room"),
     "inventory.import": lazy("imported facts"),
+    "workflow.reject": lazy("rejected the plan"),
+    "workflow.release": lazy("released the node"),
+    "step.retry": lazy("tried the step again"),
+    "breaker.open": lazy("opened the breaker"),
+    "workflow.withdraw": lazy("withdrew the workflow"),
+    "hold.release": lazy("released a hold"),
+    "node.retire": lazy("retired the node"),
+    "breaker.reset": lazy("reset the breaker"),
+    "switch.stop": lazy("stopped all new disruption"),
+    "switch.resume": lazy("allowed disruption again"),
+    "cluster.mode": lazy("changed the mode"),
+    "policy.propose": lazy("proposed a change of the policy"),
+    "policy.apply": lazy("changed the policy"),
+    "policy.withdraw": lazy("withdrew a change of the policy"),
 }
 
 

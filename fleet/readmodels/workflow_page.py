@@ -20,9 +20,11 @@ from fleet.lifecycle.machine import ENDED_WORKFLOW_STATES
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
 from fleet.lifecycle.playbooks import CLAIMS, remedy_index
 from fleet.lifecycle.services import SKIPPABLE
-from fleet.readmodels import words
+from fleet.policy.models import Approval, ApprovalVote
+from fleet.readmodels import explain, words, workflow_facts
 from fleet.readmodels.packed import rebuilt, rows_of
 from fleet.readmodels.phases import Phase, over_at, phases
+from fleet.readmodels.workflow_facts import Deadline, Halt, Rung
 from fleet.tickets.models import Ticket
 
 RETRYABLE = ("running", "blocked")
@@ -53,6 +55,11 @@ class StepLine:
         return (self.last.text if self.last else "") or words.word(words.VERB_SENTENCES, self.verb)
 
     @property
+    def guard_word(self) -> str:
+        """The cap that it needs room under, with freezes and windows, before it may begin; "" where it needs none."""
+        return words.word(words.CAP_KINDS, self.guard).lower() if self.guard else ""
+
+    @property
     def state_word(self) -> str:
         return words.word(words.STEP_STATES, self.state).lower()
 
@@ -77,6 +84,22 @@ class WorkflowPage:
     people: list[AuditRow]
     phases: list[Phase]
     output: list[OutputLine]
+    wait: explain.Wait | None = None
+    request: Approval | None = None
+    deadline: Deadline | None = None
+    rungs: list[Rung] = field(default_factory=list)
+    record: str = ""
+    halt: Halt | None = None
+
+    @property
+    def stalled(self) -> bool:
+        """Beyond its deadline, or due and taken up by nobody."""
+        late = self.deadline is not None and self.deadline.over
+        return late or (self.wait is not None and self.wait.code in ("deadline", "worker", "stalled"))
+
+    @property
+    def votes(self) -> list[ApprovalVote]:
+        return sorted(self.request.votes.all(), key=lambda vote: vote.at) if self.request else []
 
     @property
     def ended(self) -> bool:
@@ -114,7 +137,10 @@ class OutputLine:
 
 
 def read(pk: int, clusters: frozenset[str] | None, now: datetime) -> WorkflowPage | None:
-    """The page of one workflow in the clusters named (None: all); None if there is none to see. Four queries."""
+    """The page of one workflow in the clusters named (None: all); None if there is none to see.
+
+    At most eleven queries: four for the workflow itself, the others for what stands around it, where that can be.
+    """
     tickets = Ticket.objects.filter(Q(workflow_id=OuterRef("pk")) | Q(incident=OuterRef("incident_id")))
     rows = Workflow.objects.select_related("cluster", "node", "node__lifecycle", "node__pool", "incident").annotate(
         ticket_rows=rows_of(tickets.order_by("-state", "-opened_at"), 1)
@@ -133,7 +159,7 @@ def read(pk: int, clusters: frozenset[str] | None, now: datetime) -> WorkflowPag
         state: NodeLifecycle | None = workflow.node.lifecycle
     except NodeLifecycle.DoesNotExist:
         state = None
-    return WorkflowPage(
+    page = WorkflowPage(
         workflow=workflow,
         state=state,
         steps=step_lines(workflow, steps),
@@ -143,6 +169,26 @@ def read(pk: int, clusters: frozenset[str] | None, now: datetime) -> WorkflowPag
         phases=phases(workflow.incident, workflow, steps, now),
         output=output_of(steps, intents),
     )
+    _surround(page, steps, now)
+    return page
+
+
+def _surround(page: WorkflowPage, steps: list[Step], now: datetime) -> None:
+    """Why it waits, for whom, until when, and what follows."""
+    workflow, current = page.workflow, page.current
+    page.wait = explain.in_full(workflow, now)
+    if workflow.needs_approval or workflow.state == "waiting":
+        page.request = explain.request_of(workflow)
+    page.deadline = workflow_facts.deadline_of(workflow, current.last if current else None, now)
+    page.rungs = workflow_facts.rungs_of(workflow, steps)
+    page.record = workflow_facts.record_of(workflow, _remedy(workflow), now)
+    page.halt = workflow_facts.halt_of(workflow, now)
+
+
+def _remedy(workflow: Workflow) -> str:
+    """The disruptive verb of its plan that is tried, or is next to be tried."""
+    index = remedy_index(workflow.plan)
+    return str(workflow.plan[index]["verb"]) if index is not None else ""
 
 
 def step_lines(workflow: Workflow, steps: list[Step]) -> list[StepLine]:
@@ -183,7 +229,7 @@ def memo_lines(memo: dict[str, Any]) -> list[tuple[str, str]]:
             text = ", ".join(f"{name} {item}" for name, item in list(value.items())[:20])
         else:
             text = str(value)
-        found.append((key.replace("_", " "), text))
+        found.append((words.word(words.MEMO, key), text))
     return found
 
 
@@ -248,25 +294,6 @@ def _because(row: AuditRow) -> str:
         return f"{words.word(words.NODE_STATES, before)} → {words.word(words.NODE_STATES, after).lower()}"
     told = row.detail.get("reason") or row.detail.get("text")
     return str(told) if told else words.word(words.VERBS, str(row.detail.get("verb") or "")).lower()
-
-
-def blocker(page: WorkflowPage) -> str:
-    """Who keeps it waiting, by the reason code."""
-    code = page.workflow.blocked_code
-    if code.startswith("cap_") or code in ("asking", "half_open"):
-        return _("the guard")
-    if code.startswith("bmc"):
-        return _("the node's BMC")
-    return {
-        "pdb": _("a PodDisruptionBudget"),
-        "driver_word": _("the driver's own request"),
-        "stopped": _("the kill switch"),
-        "mode": _("the cluster's mode"),
-        "hold_lost": _("whoever took the hold away"),
-        "foreign_hold": _("another owner of a hold"),
-        "no_data": _("missing telemetry"),
-        "ticket": _("people, until the ticket is closed"),
-    }.get(code, _("another party"))
 
 
 def pips(page: WorkflowPage) -> list[str]:

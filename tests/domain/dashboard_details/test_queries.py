@@ -16,9 +16,9 @@ from tests.domain.dashboard_details.conftest import a_signal, a_story, audit_row
 
 FRAME = 4  # session, user, grants, and the frame's numbers
 OWN = {
-    "/nodes/gpu-r01-01/": 4,
+    "/nodes/gpu-r01-01/": 5,
     "/workflows/": 2,
-    "/workflows/{workflow}/": 4,
+    "/workflows/{workflow}/": 8,
     "/incidents/": 2,
     "/incidents/{incident}/": 4,
     "/tickets/": 2,

@@ -47,7 +47,8 @@ def rack() -> Cluster:
         waiting,
         an_incident(waiting),
         state=WorkflowState.BLOCKED,
-        blocked_text="Rack r01: 1 of 1 out",
+        blocked_code="cap_in_flight",
+        blocked_text="Rack r01: 1 of 1 in flight (gpu-r01-01).",
         blocked_until=T0 + timedelta(minutes=5),
     )
     a_node(cluster, "gpu-r01-03", verdict="unknown")
@@ -60,7 +61,7 @@ def rack() -> Cluster:
 def test_the_page_opens_with_what_needs_a_person(viewer: Client, rack: Cluster) -> None:
     page = viewer.get("/fleet/").content.decode()
     assert "2 of 5 nodes are unhealthy, 1 unknown." in page
-    assert "1 workflow is blocked" in page
+    assert '1 workflow waits: <a href="/workflows/?reason=cap_in_flight">1 for the in-flight cap (rack)</a>' in page
     assert re.search(r"asks again in <span [^>]*data-until=[^>]*>5:00<", page)
 
 

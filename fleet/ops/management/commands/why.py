@@ -35,3 +35,8 @@ class Command(BaseCommand):
         blocked = answer["blocked"]
         if blocked:
             self.stdout.write(f"  blocked: {blocked['reason']}, until {blocked['until'] or 'a person acts'}")
+            self.stdout.write(f"  waits for {blocked['waits_for']}, since {blocked['since']}")
+            if blocked["line"]:
+                self.stdout.write(f"  {blocked['line']['place']} of {blocked['line']['of']} that wait for it")
+            self.stdout.write(f"  clears it: {blocked['clears']}")
+            self.stdout.write(f"  what you can do: {blocked['do']}")
