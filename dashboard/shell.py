@@ -103,7 +103,7 @@ def _sections(path: str, found: Totals) -> list[Section]:
             ],
         ),
         (_("Know"), [("audit", _("Audit"), "audit", None)]),
-        (_("Set"), [("rules", _("Rules"), "rules", None)]),
+        (_("Set"), [("policy", _("Policy"), "policy", None), ("rules", _("Rules"), "rules", None)]),
     ]
     sections = []
     for label, entries in wanted:

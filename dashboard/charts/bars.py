@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
+from dashboard.words import capital
 from fleet.policy.selectors import CapUsage
 from fleet.readmodels import words
+from fleet.readmodels.policy_page import Use
 
 WIDTH = 200
 NAMES = 4
@@ -19,7 +21,7 @@ NAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class CapLine:
-    """One cap as the card shows it. `full`: the next one that asks is blocked."""
+    """One cap as the card shows it. `full`: the next one that asks is blocked; `mark`: where a floor lies."""
 
     title: str
     used: int
@@ -27,6 +29,7 @@ class CapLine:
     width: float
     full: bool
     note: str
+    mark: float | None = None
 
 
 def cap_line(cap: CapUsage, node: str) -> CapLine:
@@ -35,6 +38,18 @@ def cap_line(cap: CapUsage, node: str) -> CapLine:
     title = f"{words.word(words.CAP_KINDS, cap.kind)}, {where}"
     width = round(WIDTH * min(1.0, cap.used / cap.limit), 2) if cap.limit else WIDTH
     return CapLine(title, cap.used, cap.limit, width, cap.used >= cap.limit, _names(cap.names, node))
+
+
+def use_line(use: Use) -> CapLine:
+    """A scope of a limit on the policy page. A floor's bar is what is in service, its mark what must stay."""
+    scope = words.word(words.SCOPES, use.scope)
+    title = capital(scope if use.scope == "fleet" else f"{scope} {use.key}")
+    if use.cluster and use.scope not in ("fleet", "cluster"):
+        title = f"{title}, {use.cluster}"
+    whole = use.size if use.floor else use.limit
+    width = round(WIDTH * min(1.0, use.used / whole), 2) if whole else WIDTH
+    mark = round(WIDTH * min(1.0, use.limit / whole), 2) if use.floor and whole else None
+    return CapLine(title, use.used, use.limit, width, use.full, _names(use.names, ""), mark)
 
 
 def _names(names: Sequence[str], node: str) -> str:
