@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fleet.inventory.owners import Owner, Stance
+from fleet.inventory.owners import PERSON, Owner, Stance
 from fleet.inventory.topology import OPT_OUT, opted_out
 
 CODE = "owner"
@@ -61,11 +61,16 @@ def said(owner: Owner) -> str:
     return f"{owner.name} {owner.doing}"
 
 
+def named(stored: Iterable[Mapping[str, str]]) -> str:
+    """Those that a mark names, as sentences."""
+    return " ".join(f"{said(owner)}." for owner in of_row(stored) if owner.name != PERSON)
+
+
 DOES: dict[Stance, str] = {
-    Stance.DELETING: "ends its own workflow and leaves the node alone",
-    Stance.WORKING: "waits until it has ended",
-    Stance.HOLDING: "joins as a further owner, and leaves a cordon that is not its own",
-    Stance.WAITING: "goes on",
+    Stance.DELETING: "Muster ends its own workflow and leaves the node alone.",
+    Stance.WORKING: "Muster waits until that has ended.",
+    Stance.HOLDING: "Muster joins as a further owner, and leaves a cordon that is not its own.",
+    Stance.WAITING: "Muster goes on.",
 }
 """What Muster does beside an owner of each stance."""
 

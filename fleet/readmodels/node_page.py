@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from fleet.health.models import Incident, NodeVerdict, Signal
 from fleet.inventory.models import Node
+from fleet.lifecycle import owners
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES
 from fleet.lifecycle.models import NodeLifecycle, Workflow
 from fleet.ports.history import Past, Whose
@@ -35,6 +36,25 @@ class Next:
     text: str
     until: datetime | None = None
     tone: str = "go"
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another owner of the node: what it does, by which mark, since when, and what Muster does about it."""
+
+    name: str
+    doing: str
+    mark: str
+    since: datetime | None
+    muster: str
+
+
+def instant(text: str) -> datetime | None:
+    """A stored time; None where none was told."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 @dataclass(slots=True)
@@ -116,6 +136,14 @@ class NodePage:
     def foreign_mark(self) -> str:
         """The mark of another installation's hold, or "" without one."""
         return "" if self.held_by_us else self.node.hold_value
+
+    @property
+    def owners(self) -> list[Beside]:
+        """Who else works on the node or holds it, the strictest first."""
+        return [
+            Beside(owner.name, owner.doing, owner.mark, instant(owner.since), words.word(words.BESIDE, owner.stance))
+            for owner in owners.of_row(self.node.owners)
+        ]
 
     @property
     def seen_gpus(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fleet.health.models import Incident
 from fleet.inventory.models import Node
+from fleet.lifecycle import owners
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Step, Workflow
 from fleet.readmodels import explain
@@ -34,7 +35,10 @@ def find(cluster: str, name: str) -> Node:
 
 
 def why(cluster: str, name: str, now: datetime) -> dict[str, Any]:
-    """Keys: node, cluster, state, verdict, since, incident, workflow, step, blocked, would, text. Raises NoSuchNode."""
+    """Keys: node, cluster, state, verdict, reason, since, incident, workflow, step, blocked, would, owners, text.
+
+    Raises NoSuchNode.
+    """
     node = find(cluster, name)
     workflow = (
         Workflow.objects.select_related("incident")
@@ -85,6 +89,7 @@ def answer(
         "step": None if workflow is None or planned else _step(workflow, step_text or ""),
         "blocked": None if waits is None else waits.as_json(),
         "would": [item["verb"] for item in workflow.plan] if workflow is not None and planned else [],
+        "owners": owners.listed(node.owners),
         "text": sentence(node, workflow, incident, foreign_mark, waits),
     }
 
@@ -140,6 +145,7 @@ def sentence(
         told = f"{incident.title}; nothing is planned for it." if incident is not None else ""
         if waits is not None:
             told = f"{told} {waits.text}"
+        told = f"{told} {owners.named(node.owners)}".strip()
         if foreign_mark:
             return f"{told} Another installation of Muster holds it, with the mark {foreign_mark}.".strip()
         if node.foreign_hold:

@@ -13,6 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 from django.utils.translation import ngettext
 
+from fleet.lifecycle.owners import DOES
+
 Word = str | Promise
 
 NODE_STATES: dict[str, Word] = {
@@ -242,6 +244,10 @@ AUDIT_ACTIONS: dict[str, Word] = {
     "policy.apply": lazy("changed the policy"),
     "policy.withdraw": lazy("withdrew a change of the policy"),
 }
+
+
+BESIDE: dict[str, Word] = {str(stance): lazy(text) for stance, text in DOES.items()}
+"""What Muster does beside another owner of a node, by how that owner binds."""
 
 
 def word(table: dict[str, Word], value: str) -> str:
