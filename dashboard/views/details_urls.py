@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from dashboard.views import audit, incident, node, offenders, playbooks, policy, rules, suspicion, ticket, workflow
+from dashboard.views import audit, incident, node, offenders, policy, rules, suspicion, ticket, workflow
 
 urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/", node.node, name="node"),
@@ -13,8 +13,6 @@ urlpatterns: list[URLPattern] = [
     path("workflows/<int:pk>/", workflow.detail, name="workflow"),
     path("workflows/<int:pk>/retry/", workflow.retry, name="workflow_retry"),
     path("workflows/<int:pk>/skip/", workflow.skip, name="workflow_skip"),
-    path("workflows/<int:pk>/force/", workflow.force, name="workflow_force"),
-    path("workflows/<int:pk>/hurry/", workflow.hurry, name="workflow_hurry"),
     path("workflows/<int:pk>/abort/", workflow.abort, name="workflow_abort"),
     path("workflows/<int:pk>/approve/", workflow.approve, name="workflow_approve"),
     path("incidents/", incident.index, name="incidents"),
@@ -22,7 +20,6 @@ urlpatterns: list[URLPattern] = [
     path("incidents/<int:pk>/charts/<int:place>.json", suspicion.chart, name="incident_chart"),
     path("incidents/<int:pk>/<slug:act>/", incident.handle, name="incident_handle"),
     path("offenders/", offenders.index, name="offenders"),
-    path("playbooks/", playbooks.index, name="playbooks"),
     path("rules/", rules.index, name="rules"),
     path("policy/", policy.index, name="policy"),
     path("policy/preview/", policy.preview, name="policy_preview"),
