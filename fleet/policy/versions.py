@@ -46,7 +46,7 @@ def _clusters() -> dict[int, str]:
 
 def current() -> Policy:
     """The policy in force, as the guards' own tables hold it."""
-    names: dict[int | None, str] = {pk: name for pk, name in [(None, ""), *_clusters().items()]}
+    names: dict[int | None, str] = dict([(None, ""), *_clusters().items()])
     caps: dict[str, list[CapRule]] = defaultdict(list)
     for cap in Cap.objects.all():
         if cap.cluster_id in names:
