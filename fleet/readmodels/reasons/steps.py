@@ -31,9 +31,12 @@ STEPS: dict[str, Reason] = {
         WORK,
         lazy("The budget yields: another replica becomes ready, or its job ends."),
         lazy(
-            "Ask the owner of the job; raise the budget; or skip the drain with a reason. Budgets are never bypassed."
+            "Ask the owner of the job; raise the budget; force the drain, to which another person must agree; or skip it."
         ),
-        (noop("PDB %(budgets)s keeps %(names)s."),),
+        (
+            noop("PDB %(budgets)s keeps %(names)s. Waits for a person's approval to delete them."),
+            noop("PDB %(budgets)s keeps %(names)s."),
+        ),
     ),
     "driver_word": Reason(
         lazy("the driver's own request"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.test import Client
+from django.test.utils import override_settings
 
 from fleet.inventory.models import Cluster
 from fleet.lifecycle.models import Remedy, Step, Workflow
@@ -96,3 +98,42 @@ def test_votes_and_expiry_stand_beside_the_plan(viewer: Client, cluster: Cluster
     row.votes.create(by="bo", yes=True, reason="Fine.", at=T0)
     page = page_of(viewer, flow)
     assert "2 people beside the requester" in page and "Fine." in page and "the request expires at" in page
+
+
+def test_the_playbooks_page_shows_the_book_and_what_helped(viewer: Client, capped: list[Workflow]) -> None:  # noqa: F811
+    flow = capped[0]
+    for attempt in range(1, 7):
+        Remedy.objects.create(
+            workflow=flow, attempt=attempt, node_id=flow.node_id, cluster_id=flow.cluster_id, verb="reset_gpu",
+            cause="xid-48", sku="NVIDIA H200", result=Remedy.HELD if attempt == 1 else Remedy.FAILED,
+            ended_at=NOW - timedelta(days=1),
+        )  # fmt: skip
+    page = viewer.get("/playbooks/").content.decode()
+    assert '<tr id="pb-reboot">' in page and "repair-recurring" in page
+    assert "xid-48" in page and "17 %" in page and "left out" in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("action=reboot_node", 'href="#pb-reboot"'),
+        ("action=reboot_node&recurring=1", 'href="#pb-repair-recurring"'),
+        ("action=reboot_node&pool_kind=spot", "no BMC verb and no hardware ticket off metal"),
+        ("action=monitor", "No playbook answers the action class monitor."),
+        ("action=%3Cb%3E&cause=%22%3E", "No playbook answers the action class &lt;b&gt;."),
+    ],
+)
+def test_a_case_is_answered_as_the_planner_would(viewer: Client, cluster: Cluster, asked: str, said: str) -> None:  # noqa: F811
+    assert said in viewer.get(f"/playbooks/?{asked}").content.decode()
+
+
+def test_a_site_file_that_cannot_be_used_is_told_first(
+    viewer: Client,  # noqa: F811
+    cluster: Cluster,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    book = tmp_path / "book.yaml"
+    book.write_text("playbooks: [1", encoding="utf-8")
+    with override_settings(PLAYBOOKS_FILE=str(book)):
+        page = viewer.get("/playbooks/").content.decode()
+    assert "cannot be used" in page and "No playbook is in force." in page
