@@ -6,6 +6,8 @@ services, whose refusal is shown as they put it. Refuses to act by GET, and hide
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -23,11 +25,11 @@ from dashboard.views.said_lists import workflows_said
 from fleet.access.decorators import needs
 from fleet.access.rights import APPROVE, OPERATE, VIEW, least_role
 from fleet.access.selectors import may, visible_clusters
-from fleet.lifecycle import services
+from fleet.lifecycle import forcing, services
 from fleet.lifecycle.models import Workflow
 from fleet.readmodels import lists, reasons, words, workflow_page
 
-ACTS = ("retry", "skip", "abort", "approve")
+ACTS = ("retry", "skip", "abort", "approve", "force", "hurry")
 
 
 @needs(VIEW)
@@ -84,7 +86,7 @@ def _act(request: HttpRequest, pk: int, act: str, right: str) -> HttpResponse:
     actor, now = request.user.get_username(), clock.now()
     reason = request.POST.get("reason", "").strip()[:500]
     back = HttpResponseRedirect(reverse("workflow", args=[pk]))
-    if act in ("skip", "abort") and not reason:
+    if act in REASONED and not reason:
         messages.error(request, _("Nothing was done: give a reason, it is kept in the audit log."))
         return back
     try:
@@ -92,22 +94,28 @@ def _act(request: HttpRequest, pk: int, act: str, right: str) -> HttpResponse:
             services.retry_now(pk, actor, now)
         elif act == "approve":
             services.approve(pk, actor, now)
-        elif act == "skip":
-            services.skip_step(pk, actor, reason, now)
         else:
-            services.abort(pk, actor, reason, now)
-    except services.Refused as error:
+            REASONED[act](pk, actor, reason, now)
+    except (services.Refused, forcing.ForceRefused) as error:
         messages.error(request, str(error))
     else:
         messages.success(request, _DONE[act]())
     return back
 
 
+REASONED: dict[str, Callable[[int, str, str, datetime], object]] = {
+    "skip": services.skip_step,
+    "abort": services.abort,
+    "force": forcing.force_drain,
+    "hurry": forcing.wait_for_nobody,
+}
 _DONE = {
     "retry": lambda: _("It is asked again now."),
     "approve": lambda: _("Approved. The workflow goes on as the plan says."),
     "skip": lambda: _("The step is skipped; the reason is in the audit log."),
     "abort": lambda: _("Aborted; the reason is in the audit log."),
+    "force": lambda: _("Asked for: another person must agree before a pod is deleted."),
+    "hurry": lambda: _("The drain waits for no job; the reason is in the audit log."),
 }
 
 
@@ -121,6 +129,18 @@ def retry(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def skip(request: HttpRequest, pk: int) -> HttpResponse:
     return _act(request, pk, "skip", OPERATE)
+
+
+@needs(OPERATE)
+@require_POST
+def force(request: HttpRequest, pk: int) -> HttpResponse:
+    return _act(request, pk, "force", OPERATE)
+
+
+@needs(OPERATE)
+@require_POST
+def hurry(request: HttpRequest, pk: int) -> HttpResponse:
+    return _act(request, pk, "hurry", OPERATE)
 
 
 @needs(OPERATE)

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db.models import OuterRef, Q
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as lazy
 
 from fleet.access.rights import APPROVE, OPERATE
 from fleet.audit.models import AuditRow
@@ -28,6 +29,13 @@ from fleet.readmodels.workflow_facts import Deadline, Halt, Rung
 from fleet.tickets.models import Ticket
 
 RETRYABLE = ("running", "blocked")
+ADDED: dict[str, tuple[tuple[str, ...], words.Word]] = {
+    "force": (("pdb",), lazy("No budget keeps a pod of this drain.")),
+    "hurry": (("job_wait", "gang_joining", "gang_resting"), lazy("It waits for no job and no gang.")),
+}
+"""What a person may add to a drain: the reason codes for which it makes sense, and what is said otherwise."""
+INNER = ("begun", "first_look_at", "rounds_refused", "was_kept")
+"""What a step remembers for itself alone."""
 
 
 @dataclass(slots=True)
@@ -217,7 +225,7 @@ def memo_lines(memo: dict[str, Any]) -> list[tuple[str, str]]:
     """A step's memory as people read it: plain values, lists by their names, nothing empty."""
     found = []
     for key, value in memo.items():
-        if value in (None, "", [], {}, False):
+        if value in (None, "", [], {}, False) or key in INNER:
             continue
         if isinstance(value, bool):
             text = _("yes")
@@ -226,7 +234,8 @@ def memo_lines(memo: dict[str, Any]) -> list[tuple[str, str]]:
         elif isinstance(value, list):
             text = ", ".join(str(item) for item in value[:20])
         elif isinstance(value, dict):
-            text = ", ".join(f"{name} {item}" for name, item in list(value.items())[:20])
+            pairs = [item if isinstance(item, list) else [name, item] for name, item in value.items()]
+            text = ", ".join(" ".join(str(part) for part in pair) for pair in pairs[:20])
         else:
             text = str(value)
         found.append((words.word(words.MEMO, key), text))
@@ -269,6 +278,8 @@ def refusal(page: WorkflowPage, act: str, may_operate: bool, may_approve: bool, 
         return _("It is only a plan: mode observe writes nothing.")
     if act == "abort":
         return ""
+    if act in ADDED:
+        return "" if workflow.blocked_code in ADDED[act][0] else str(ADDED[act][1])
     if act == "skip" and workflow.verb not in SKIPPABLE:
         return _("Only a drain, a validation or a soak can be skipped.")
     if workflow.state == "waiting":

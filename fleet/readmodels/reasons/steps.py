@@ -31,7 +31,7 @@ STEPS: dict[str, Reason] = {
         WORK,
         lazy("The budget yields: another replica becomes ready, or its job ends."),
         lazy(
-            "Ask the owner of the job; raise the budget; force the drain, to which another person must agree; or skip it."
+            "Ask the owner of the job; raise the budget; force the drain, if another person agrees; or skip it."
         ),
         (
             noop("PDB %(budgets)s keeps %(names)s. Waits for a person's approval to delete them."),

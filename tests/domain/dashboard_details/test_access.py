@@ -12,7 +12,7 @@ from fleet.tickets.models import Ticket
 from tests.builders import TestClock, a_cluster, a_node, a_workflow
 from tests.domain.dashboard_details.conftest import a_story, client_of
 
-ACTS = ("retry", "skip", "abort", "approve")
+ACTS = ("retry", "skip", "abort", "approve", "force", "hurry")
 
 
 @pytest.mark.parametrize("act", ACTS)
