@@ -16,6 +16,7 @@ class Stats:
         self.bmc_concurrent_max = 0
         self.boots: Counter[str] = Counter()
         self.gpu_resets: Counter[str] = Counter()
+        self.provisions: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
         self._out: set[str] = set()
         self._out_now: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -54,5 +55,6 @@ class Stats:
             "bmc_concurrent_max": self.bmc_concurrent_max,
             "boots": dict(self.boots),
             "gpu_resets": dict(self.gpu_resets),
+            "provisions": dict(self.provisions),
             "out_max": {scope: dict(values) for scope, values in self.out_max.items()},
         }

@@ -25,6 +25,7 @@ NAMESPACES = (
     "train",
     "inference",
     "services",
+    "metal3",
 )
 PORTS = {"nvidia-dcgm-exporter": "dcgm", "node-exporter": "node"}
 DAEMONS = (

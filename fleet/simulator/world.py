@@ -27,6 +27,7 @@ from fleet.simulator.kube.access import Access
 from fleet.simulator.kube.api import KubeApi
 from fleet.simulator.kube.writing import Writing
 from fleet.simulator.kubelets import Kubelets
+from fleet.simulator.metal3 import Metal3
 from fleet.simulator.node_controller import NodeController
 from fleet.simulator.options import Options
 from fleet.simulator.pace import Pace
@@ -76,6 +77,8 @@ class World:
         OddFaults(self.faults, self.kernel_log, self.timeline, Pace(hosts, self.timeline))
         HostFaults(self.faults, self.controller, self.kubelets, self.store, hosts)
         self.power = Power(self.timeline, self.stats, self.controller, self.faults, self.kernel_log)
+        self.metal3 = Metal3(self.store, self.timeline, hosts, self.power, self.stats, self.faults)
+        self.address = f"http://127.0.0.1:{port}"
         access = Access(options.read_token, options.act_token)
         writing = Writing(self.store, self.timeline, self.kubelets, rng)
         self.api = KubeApi(self.store, access, self.stats, writing, self.budgets, options.bookmark_seconds)
@@ -94,6 +97,7 @@ class World:
         self.workloads.populate(self.options.pods_per_node)
         self.director.set_scene()
         self.budgets.begin()
+        self.metal3.begin(self.address)
         self.controller.begin()
         self.store.begin()
         self.director.begin()

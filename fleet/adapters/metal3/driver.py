@@ -8,12 +8,13 @@ would put its own image back), one that is detached, paused or externally provis
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from fleet.adapters.metal3 import host
-from fleet.ports.errors import IdentityMismatch, PermanentError
+from fleet.ports.errors import IdentityMismatch, NotFound, PermanentError
 from fleet.ports.provision import Phase, ProvisionSeen, ProvisionTarget
 
 API = "/apis/metal3.io/v1alpha1"
@@ -73,6 +74,10 @@ class Metal3Provisioner:
         if named:
             raw = self._objects.read(f"{self._hosts}/{quote(named, safe='')}", RESOURCE)
             return _proved(raw, target)
+        with contextlib.suppress(NotFound):  # most sites name them alike; it saves reading every host
+            raw = self._objects.read(f"{self._hosts}/{quote(target.node, safe='')}", RESOURCE)
+            if host.matches(raw, target):
+                return _proved(raw, target)
         found = [raw for raw in self._objects.items(self._hosts, RESOURCE) if host.matches(raw, target)]
         if len(found) != 1:
             how_many = f"{len(found)} BareMetalHosts" if found else "no BareMetalHost"

@@ -57,6 +57,7 @@ KINDS = (
     Kind("batch", "v1", "jobs", "Job"),
     Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short=("pdb",)),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", subresources=(), beats=True),
+    Kind("metal3.io", "v1alpha1", "baremetalhosts", "BareMetalHost", short=("bmh",)),
     Kind(
         "authorization.k8s.io",
         "v1",

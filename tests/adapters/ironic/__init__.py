@@ -1,0 +1,1 @@
+"""Ironic as a provisioner."""

@@ -1,0 +1,1 @@
+"""Metal3 as a provisioner."""
