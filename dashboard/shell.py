@@ -24,6 +24,8 @@ from fleet.readmodels.totals import Totals, totals
 THEMES = ("auto", "light", "dark")
 BELOW = {"fleet": ("/nodes/",), "incidents": ("/offenders/",)}  # pages that belong to a place without its address
 
+HOT = ("approvals",)  # places whose count is of people who wait
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -35,6 +37,7 @@ class Place:
     url: str
     here: bool
     count: int | None
+    hot: bool = False  # the count waits for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,21 @@ def _sections(path: str, found: Totals) -> list[Section]:
             _("Act"),
             [
                 ("workflows", _("Workflows"), "flow", found.open_workflows),
+                ("approvals", _("Approvals"), "appr", found.approvals),
+                ("bulk", _("Bulk actions"), "cluster", None),
+                ("maintenance", _("Maintenance"), "retry", None),
                 ("tickets", _("Tickets"), "ticket", found.tickets),
             ],
         ),
         (_("Know"), [("audit", _("Audit"), "audit", None)]),
-        (_("Set"), [("policy", _("Policy"), "policy", None), ("rules", _("Rules"), "rules", None)]),
+        (
+            _("Set"),
+            [
+                ("policy", _("Policy"), "policy", None),
+                ("playbooks", _("Playbooks"), "flow", None),
+                ("rules", _("Rules"), "rules", None),
+            ],
+        ),
     ]
     sections = []
     for label, entries in wanted:
@@ -114,7 +127,7 @@ def _sections(path: str, found: Totals) -> list[Section]:
             except NoReverseMatch:
                 continue
             inside = path.startswith((url, *BELOW.get(name, ())))
-            places.append(Place(name, word, icon, url, inside, count))
+            places.append(Place(name, word, icon, url, inside, count, name in HOT and bool(count)))
         if places:
             sections.append(Section(label, places))
     return sections

@@ -23,4 +23,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("switch/", frame.switch, name="switch"),
     path("live/", live, name="live"),
     path("", include("dashboard.views.details_urls")),
+    path("", include("dashboard.views.acts_urls")),
 ]

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from dashboard import clock, spans, words
+from fleet.readmodels import words as told
 
 register = template.Library()
 NONE = "–"
@@ -58,6 +59,25 @@ def workflow_badge(value: str) -> SafeString:
     """`{% workflow_badge workflow.state %}`."""
     kind = words.WORKFLOW_CLASS.get(value, "b-line")
     return format_html('<span class="badge {}">{}</span>', kind, words.capital(words.WORKFLOW_WORD.get(value, value)))
+
+
+@register.simple_tag
+def batch_badge(value: str) -> SafeString:
+    """`{% batch_badge batch.state %}`."""
+    kind = words.BATCH_CLASS.get(value, "b-line")
+    return format_html('<span class="badge {}">{}</span>', kind, told.word(told.BATCH_STATES, value))
+
+
+@register.simple_tag
+def approval_badge(value: str) -> SafeString:
+    """`{% approval_badge request.state %}`."""
+    kind = words.APPROVAL_CLASS.get(value, "b-line")
+    return format_html('<span class="badge {}">{}</span>', kind, told.word(told.APPROVAL_STATES, value))
+
+
+@register.filter
+def member_class(value: str) -> str:
+    return words.MEMBER_CLASS.get(value, "b-line")
 
 
 @register.filter

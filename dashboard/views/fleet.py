@@ -113,6 +113,7 @@ def _context(request: HttpRequest, part: str) -> dict[str, Any]:
         "link_map": links(view=""),
         "link_table": links(view="table"),
         "csv": f"{reverse('fleet_csv')}{links(group='', fill='', view='', sort='')}",
+        "act_on": f"{reverse('bulk_new')}{links(group='', fill='', view='', sort='')}",
         "src": f"{reverse('fleet')}{links()}{'&' if links() != '?' else ''}",
         "clusters": found.clusters,
     }

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from fleet.lifecycle import approving, bulk
+from fleet.lifecycle import approving, bulk, forcing
 from fleet.lifecycle.models import Batch, Workflow
-from fleet.policy import asking
+from fleet.policy import asking, versions
 from fleet.policy.models import Approval
 from fleet.policy.rules import Decision
 
 VOTERS: dict[str, Callable[[int, str, bool, str, datetime], Decision]] = {
     "workflow": approving.vote,
     "batch": bulk.vote,
+    **dict.fromkeys(forcing.SUBJECTS.values(), forcing.vote_on_one),
+    "policy": versions.vote,
 }
 
 
@@ -37,16 +39,20 @@ def vote(approval_id: int, actor: str, yes: bool, reason: str, now: datetime) ->
     if not yes and not reason.strip():
         raise asking.VoteRefused("A no takes a reason, which the audit log keeps.")
     kind, number = thing(row)
-    return VOTERS[kind](number, actor, yes, reason.strip()[:300], now)
+    try:
+        return VOTERS[kind](number, actor, yes, reason.strip()[:300], now)
+    except versions.Refused as error:
+        raise asking.VoteRefused(str(error)) from error
 
 
 def hashes(rows: Iterable[Approval]) -> dict[int, str]:
-    """Request -> the hash of its plan as it is now. Two queries and one more for the lists of batches."""
-    things = {row.pk: thing(row) for row in rows}
-    wanted = {kind: [number for one, number in things.values() if one == kind] for kind in VOTERS}
+    """Request -> the hash of its plan as it is now; a policy's is compared with its vote. Four queries."""
+    asked = list(rows)
+    things = {row.pk: thing(row) for row in asked if thing(row)[0] in ("workflow", "batch")}
+    wanted = {kind: [number for one, number in things.values() if one == kind] for kind in ("workflow", "batch")}
     now: dict[tuple[str, int], str] = {
         ("workflow", found.pk): approving.hash_of(found) for found in Workflow.objects.filter(pk__in=wanted["workflow"])
     }
     for batch in Batch.objects.filter(pk__in=wanted["batch"]).prefetch_related("members"):
         now["batch", batch.pk] = bulk.hash_of(batch)
-    return {pk: now.get(about, "") for pk, about in things.items()}
+    return {pk: now.get(about, "") for pk, about in things.items()} | forcing.hashes(asked)

@@ -1,0 +1,1 @@
+"""What people ask for, agree to and plan, by pages and API."""
