@@ -23,6 +23,7 @@ from fleet.policy.models import Approval
 from fleet.policy.rules import Decision
 
 SUBJECTS = {approvals.FORCE: "force", approvals.RAY_HEAD: "heads"}
+TITLES = {approvals.FORCE: "drain by force", approvals.RAY_HEAD: "drain of a Ray head"}
 
 
 class ForceRefused(Exception):
@@ -70,7 +71,10 @@ def agreed(workflow: Workflow, kind: str, now: datetime) -> Agreement:
 @transaction.atomic
 def ask(workflow: Workflow, kind: str, pods: Mapping[str, str], by: str, reason: str, now: datetime) -> Approval:
     """Request it. In the caller's name: who asks cannot agree."""
-    summary = {"node": workflow.node.name, "pods": sorted(pods.values()), "uids": dict(pods), "verbs": [DRAIN]}
+    summary = {
+        "node": workflow.node.name, "playbook": TITLES[kind], "pods": sorted(pods.values()), "uids": dict(pods),
+        "verbs": [DRAIN],
+    }  # fmt: skip
     wanted = asking.Wanted(
         subject_of(workflow.pk, kind), kind, _hash(workflow, kind, pods), by, workflow.cluster_id,
         workflow.node.name, reason, summary,
@@ -137,6 +141,8 @@ def vote_on_one(workflow_id: int, actor: str, yes: bool, reason: str, now: datet
 def hashes(rows: Iterable[Approval]) -> dict[int, str]:
     """Request -> the hash of what it asks for, as the workflow stands now. One query."""
     mine = {row.pk: (int(row.subject.partition(":")[2]), row) for row in rows if row.kind in SUBJECTS}
+    if not mine:
+        return {}
     workflows = Workflow.objects.in_bulk([number for number, _ in mine.values()])
     return {
         pk: _hash(workflows[number], row.kind, row.summary.get("uids", {}))

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from fleet.audit.models import AuditRow
-from fleet.lifecycle import forcing, services
+from fleet.lifecycle import ballots, forcing, services
 from fleet.lifecycle.models import Intent, Step, Workflow
 from fleet.policy.models import Approval, ApprovalRule
 from tests.domain.lifecycle.conftest import Build, again, fault
@@ -101,6 +101,15 @@ def test_there_must_be_something_to_force_and_a_reason(build: Build) -> None:
     with pytest.raises(forcing.ForceRefused, match="nothing to force"):
         forcing.force_drain(workflow.pk, "minseo", REASON, world.clock.now())
     assert not Approval.objects.exists() and Step.objects.filter(verb="drain").exists()
+
+
+def test_the_inbox_votes_on_what_is_asked_for_a_drain(kept: tuple[World, Workflow]) -> None:
+    world, workflow = kept
+    row = forcing.force_drain(workflow.pk, "minseo", REASON, world.clock.now())
+    assert ballots.hashes([row]) == {row.pk: row.plan_hash}
+    assert ballots.vote(row.pk, "jiwoo", True, "", world.clock.now()).allowed
+    assert world.run(60, lambda: drain_of(workflow).state == "done")
+    assert len(writes(world, "delete")) == 2
 
 
 def test_the_hash_that_pages_compare_follows_the_step(kept: tuple[World, Workflow]) -> None:
