@@ -26,10 +26,12 @@ app.conf.update(
     beat_schedule={
         "tick": {"task": "tasks.tick", "schedule": 1.0, "options": {"expires": 5}},
         "sweep": {"task": "tasks.sweep", "schedule": 10.0, "options": {"expires": 30}},
+        "burn_in_watch": {"task": "tasks.burn_in_watch", "schedule": 2.0, "options": {"expires": 5}},
+        "burn_in_start": {"task": "tasks.burn_in_start", "schedule": 30.0, "options": {"expires": 30}},
         "retain": {"task": "tasks.retain", "schedule": 600.0, "options": {"expires": 300}},
     },
     beat_max_loop_interval=1.0,
-    imports=("tasks.engine",),
+    imports=("tasks.engine", "tasks.burnin"),
 )
 
 __all__ = ["app"]

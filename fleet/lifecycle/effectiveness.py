@@ -102,6 +102,15 @@ def _effects(key: Key, counted: Sequence[tuple[str, str, str, str, int, int]]) -
     return found
 
 
+def bounces(cluster_ids: Sequence[int] | None, now: datetime) -> dict[str, tuple[int, int]]:
+    """verb -> (bounced, all tries) in the window, for one line of a page. One query."""
+    rows = Remedy.objects.filter(ended_at__gte=now - WINDOW)
+    if cluster_ids is not None:
+        rows = rows.filter(cluster_id__in=list(cluster_ids))
+    counted = rows.values_list("verb").annotate(bounced=Count("pk", filter=Q(result=Remedy.BOUNCED)), tries=Count("pk"))
+    return {verb: (bounced, tries) for verb, bounced, tries in counted}
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One row of the table of effectiveness: how often `verb` mended `cause` on that SKU and driver."""

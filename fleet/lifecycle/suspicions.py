@@ -51,7 +51,10 @@ def make_way(cluster_id: int, incident_ids: Sequence[int], now: datetime, by: st
     rows = (
         Workflow.objects.select_for_update(of=("self",), skip_locked=True)
         .select_related("node", "cluster", "incident")
-        .filter(node_id__in=faults.keys(), state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
+        .filter(
+            node_id__in=[pk for pk in faults if pk is not None],
+            state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED],
+        )
         .filter(plan__contains=[{"verb": CONFIRM}])
         .order_by("pk")
     )

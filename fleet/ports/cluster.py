@@ -225,6 +225,10 @@ class ClusterReader(Protocol):
         """What other controllers ask to be done to the node by objects of their own; kinds not installed are none."""
         ...
 
+    def unscheduled_pods(self) -> list[PodSeen]:
+        """Pods that wait for a node, every namespace, fresh from the server."""
+        ...
+
     def events_of(self, kind: str, name: str, namespace: str = "") -> list[EventSeen]: ...
 
     def watch_nodes(self, stop: Callable[[], bool], on_state: Callable[[WatchState], None]) -> Iterator[Change]:

@@ -82,7 +82,13 @@ class KubernetesReader:
         return dataclasses.replace(seen, heartbeat_at=renewed)
 
     def pods_on(self, node: str) -> list[PodSeen]:
-        raws = self._list(PODS, "pods", {"fieldSelector": f"spec.nodeName={node}"})
+        return self._pods_where(f"spec.nodeName={node}")
+
+    def unscheduled_pods(self) -> list[PodSeen]:
+        return self._pods_where("spec.nodeName=,status.phase=Pending")
+
+    def _pods_where(self, selector: str) -> list[PodSeen]:
+        raws = self._list(PODS, "pods", {"fieldSelector": selector})
         found = (self._skipping(decode.pod, raw) for raw in raws)
         return [pod for pod in found if pod is not None]
 

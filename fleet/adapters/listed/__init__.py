@@ -58,6 +58,9 @@ class ListedReader:
             raise NotFound(f"{name} is not in the list of targets.")
         return found
 
+    def unscheduled_pods(self) -> list[PodSeen]:
+        raise PermanentError("No scheduler tells what waits.", code="no_scheduler")
+
     def pods_on(self, node: str) -> list[PodSeen]:
         """What runs there is not known, and unknown must not look like nothing."""
         raise PermanentError(f"No scheduler tells what runs on {node}.", code="no_scheduler")

@@ -107,7 +107,7 @@ def node_of(text: str) -> str | None:
     """The node that a pod selector pins, so that a list need not walk the whole cluster."""
     for part in text.split(","):
         found = _EQUAL.match(part)
-        if found and found[1] == "spec.nodeName" and found[2] != "!=":
+        if found and found[1] == "spec.nodeName" and found[2] != "!=" and found[3]:
             return found[3]
     return None
 

@@ -275,6 +275,42 @@ def test_a_failed_job_repeats_the_last_words_of_its_pod(script: Script, actor: K
     assert "GPU 3: bandwidth 11 GB/s" in actor.job("muster", "validate-gpu-1").text
 
 
+PODS = "/api/v1/namespaces/muster/pods"
+
+
+def pod_made(name: str, at: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "creationTimestamp": at}, "spec": {"containers": [{"name": "validate"}]}}
+
+
+def test_the_log_of_the_newest_pod_is_read_within_bounds(script: Script, actor: KubernetesActor) -> None:
+    older, newer = pod_made("v-a", "2026-11-29T03:00:00Z"), pod_made("v-b", "2026-11-29T03:05:00Z")
+    script.on(f"GET {PODS}", page([older, newer], "1"))
+    script.on(f"GET {PODS}/v-b/log", answer(200, b"\x1b[32mbusbw\xff 470\n"))
+    assert actor.job_log("muster", "validate-gpu-1") == "\x1b[32mbusbw\ufffd 470\n"
+    asked = script.asked[-1].query
+    assert asked["container"] == "validate" and asked["limitBytes"].isdecimal() and asked["tailLines"].isdecimal()
+
+
+def test_a_log_that_is_gone_is_none_and_one_that_is_forbidden_is_told(script: Script, actor: KubernetesActor) -> None:
+    script.on(f"GET {PODS}", page([], "1"), page([pod_made("v", "2026-11-29T03:00:00Z")], "1"))
+    assert actor.job_log("muster", "validate-gpu-1") is None
+    assert actor.job_log("muster", "validate-gpu-1") is None, "the pod went between the two questions"
+    script.on(f"GET {PODS}/v/log", status(403, "forbidden", "Forbidden"))
+    with pytest.raises(MissingRight):
+        actor.job_log("muster", "validate-gpu-1")
+
+
+def test_a_test_sees_the_nodes_mounts_and_gives_way_to_everybody(script: Script, actor: KubernetesActor) -> None:
+    script.on(f"POST {JOBS}", answer(201, {}))
+    more: dict[str, Any] = {"mounts": ("/data", "/home:ro"), "priority_class": "idle-tests"}
+    actor.create_job(dataclasses.replace(JOB, **more))
+    pod = script.asked[0].body["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == "idle-tests"
+    assert [volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume] == ["/data", "/home"]
+    seen = {mount["mountPath"]: mount.get("readOnly") for mount in pod["containers"][0]["volumeMounts"]}
+    assert seen == {"/data": False, "/home": True, "/dev/shm": None}
+
+
 def test_a_job_that_does_not_exist_is_missing_and_can_be_deleted(script: Script, actor: KubernetesActor) -> None:
     assert actor.job("muster", "validate-gpu-1").phase == "missing"
     actor.delete_job("muster", "validate-gpu-1")

@@ -261,6 +261,15 @@ def test_a_validation_job_is_created_once_and_taken_away(world: World) -> None:
     wait_until(lambda: world.actor.job(world.mark, request.name).phase == "missing")
 
 
+def test_the_log_of_a_job_that_was_never_made_is_none(world: World) -> None:
+    assert world.actor.job_log(world.mark, "never-made") is None
+
+
+def test_pods_without_a_node_are_those_that_wait(world: World) -> None:
+    waiting = world.reader.unscheduled_pods()
+    assert all(not pod.node and pod.phase == "Pending" for pod in waiting)
+
+
 def test_one_installation_at_a_time_holds_the_lease(world: World) -> None:
     assert world.actor.claim_lease("us", 60)
     assert world.actor.claim_lease("us", 60)

@@ -85,7 +85,7 @@ def test_a_bandwidth_below_nine_tenths_of_its_peers_is_no_pass(three: World) -> 
     workflow = fault(three, NODE)
     assert three.run(900, lambda: again(workflow).state == "repair")
     row = ValidationResult.objects.filter(name="busbw", status="fail").latest("pk")
-    assert (row.baseline, row.nodes, row.floor) == (540.0, 3, pytest.approx(486.0))
+    assert (row.baseline, row.nodes) == (540.0, 3) and row.floor == pytest.approx(486.0)
 
 
 def test_the_nodes_own_slow_runs_do_not_excuse_it(three: World) -> None:

@@ -193,6 +193,9 @@ class World:
     def requests_on(self, node: str) -> list[RequestSeen]:
         return self.requests.get(node, [])
 
+    def unscheduled_pods(self) -> list[PodSeen]:
+        return [pod for pod in self.pods.values() if not pod.node]
+
     def pods_on(self, node: str) -> list[PodSeen]:
         return [pod for pod in self.pods.values() if pod.node == node]
 
