@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from dashboard import spans
 from dashboard.templatetags import muster as tags
 from fleet.health.models import Incident
+from fleet.lifecycle import owners
 from fleet.lifecycle.grants import GUARD_CODES
 from fleet.readmodels import words
 from fleet.readmodels.node_page import NodePage
@@ -77,9 +78,10 @@ def _holder(page: NodePage) -> Clause:
         return format_html(_("Muster holds the node for incident {incident}."), incident=link)
     if ours:
         return _("Muster holds the node.")
-    if node.foreign_hold:
+    named = owners.named(node.owners)
+    if node.foreign_hold and not named:
         return _("Cordoned outside Muster: it takes no new work until whoever cordoned it uncordons it.")
-    return ""
+    return format_html("{}", named)
 
 
 def _block(page: NodePage) -> Clause:

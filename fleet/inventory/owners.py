@@ -71,6 +71,8 @@ NVSENTINEL_RESTS = {
 UPGRADES = (("gpu", GPU_OPERATOR), ("ofed", NETWORK_OPERATOR))
 UPGRADE_RESTS = {"", "upgrade-done"}
 PAUSED_FOR_UPGRADE = "paused-for-driver-upgrade"
+SLINKY_REASON = "nodeset.slinky.slurm.net/node-cordon-reason"
+PREFIXES = ("maintenance.nvidia.com/", "reboot.metal3.io", SLINKY_REASON)
 
 TAINTS: dict[str, tuple[str, str, Stance]] = {
     "ToBeDeletedByClusterAutoscaler": (AUTOSCALER, "deletes it", Stance.DELETING),
@@ -152,9 +154,8 @@ def _upgrades(seen: NodeSeen) -> Iterator[Owner]:
         load = f"nvidia.com/{short}-driver-upgrade.driver-wait-for-safe-load"
         if seen.annotations.get(load):
             yield Owner(name, "waits to load its driver", Stance.WORKING, load)
-    deployed = sorted(key for key in seen.labels if key.startswith("nvidia.com/gpu.deploy."))
-    paused = next((key for key in deployed if seen.labels[key] == PAUSED_FOR_UPGRADE), "")
-    if paused:
+    paused = min((key for key, value in seen.labels.items() if value == PAUSED_FOR_UPGRADE), default="")
+    if paused.startswith("nvidia.com/gpu.deploy."):
         yield Owner(GPU_OPERATOR, "unloads its driver", Stance.WORKING, f"{paused}={PAUSED_FOR_UPGRADE}")
 
 
@@ -179,12 +180,12 @@ def _kured(annotations: Mapping[str, str]) -> Iterator[Owner]:
 
 def _prefixed(seen: NodeSeen) -> Iterator[Owner]:
     """Owners known by the prefix of their keys."""
-    for key in sorted({*seen.labels, *seen.annotations}):
+    for key in sorted(key for key in (*seen.labels, *seen.annotations) if key.startswith(PREFIXES)):
         if key.startswith("maintenance.nvidia.com/"):
             yield Owner(MAINTENANCE, "has the node in maintenance", Stance.WORKING, key)
         elif key == "reboot.metal3.io" or key.startswith("reboot.metal3.io/"):
             yield Owner(METAL3, "reboots it or keeps it off", Stance.WORKING, key)
-        elif key == "nodeset.slinky.slurm.net/node-cordon-reason" and seen.unschedulable:
+        elif key == SLINKY_REASON and seen.unschedulable:
             reason = seen.annotations.get(key, "")
             yield Owner(SLINKY, f"drains it ({reason})" if reason else "drains it", Stance.HOLDING, key)
 

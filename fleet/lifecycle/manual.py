@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Mode, Node
-from fleet.lifecycle import approving, grants, services
+from fleet.lifecycle import approving, grants, owners, services
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.planner import effective_mode
@@ -65,6 +65,8 @@ def refusal(node: Node, action: str) -> str:
         return f"There is no action {action}; there are {', '.join((*ACTIONS, RELEASE))}."
     if node.gone_at or node.cluster.removed_at:
         return f"{node.name} has left the cluster."
+    if action != RELEASE and (gone := owners.departing(owners.of_row(node.owners), node.labels)):
+        return f"{node.name}: {gone}"
     if not node.managed:
         return f"{node.name} is not in the managed set."
     if only_looks(node):

@@ -98,6 +98,10 @@ STEPS: dict[str, Reason] = {
         OWNER,
         lazy("The other owner ends what it does."),
         lazy("Wait; or ask the owner that is named to let the node go."),
+        (
+            noop("%(who)s. Muster begins nothing on the node before that has ended."),
+            noop("%(who)s. Muster returns the node when nobody else holds it any more."),
+        ),
     ),
     "other_installation": Reason(
         lazy("another installation"),

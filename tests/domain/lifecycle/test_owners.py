@@ -9,7 +9,7 @@ import pytest
 
 from fleet.inventory.models import Alias, Node
 from fleet.inventory.owners import on_node
-from fleet.lifecycle import services, withdrawing
+from fleet.lifecycle import manual, services, withdrawing
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step
 from fleet.ports.cluster import HOLD_ANNOTATION, RequestSeen
 from fleet.ports.errors import MissingRight, NotFound
@@ -167,8 +167,6 @@ def test_a_person_who_uncordons_ends_the_workflow_at_every_step(build: Build, at
 def _at(world: World, at: str) -> Any:
     """A workflow that has come as far as that."""
     if at == "keep":
-        from fleet.lifecycle import manual
-
         made, _ = manual.request([Node.objects.get(name=NODE).pk], "hold", "ann", "x", world.clock.now(), world.clock)
         assert world.run(30, lambda: again(made[0]).blocked_code == "kept")
         return made[0]
@@ -331,3 +329,10 @@ def test_every_release_had_its_intent(build: Build) -> None:
     world.run(30)
     assert Intent.objects.filter(workflow=workflow, verb="release", outcome="done").count() == 1
     assert NodeLifecycle.objects.get(node__name=NODE).reason.startswith("The label muster.dev/managed=false")
+
+
+def test_a_person_asks_for_nothing_on_a_node_that_is_being_deleted(build: Build) -> None:
+    world = build(NODE)
+    told(world, taints=DELETED)
+    made, refused = manual.request([Node.objects.get(name=NODE).pk], "reboot", "ann", "x", world.clock.now())
+    assert made == [] and "cluster-autoscaler deletes it" in refused[NODE]
