@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from dashboard.views import audit, incident, node, offenders, policy, rules, suspicion, ticket, workflow
+from dashboard.views import audit, incident, node, offenders, playbooks, policy, rules, suspicion, ticket, workflow
 
 urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/", node.node, name="node"),
@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern] = [
     path("incidents/<int:pk>/charts/<int:place>.json", suspicion.chart, name="incident_chart"),
     path("incidents/<int:pk>/<slug:act>/", incident.handle, name="incident_handle"),
     path("offenders/", offenders.index, name="offenders"),
+    path("playbooks/", playbooks.index, name="playbooks"),
     path("rules/", rules.index, name="rules"),
     path("policy/", policy.index, name="policy"),
     path("policy/preview/", policy.preview, name="policy_preview"),

@@ -204,6 +204,11 @@ ACTION_CLASSES: dict[str, Word] = {
     "confirm": lazy("an active test that confirms it"),
     "ticket": lazy("a ticket, beside running work"),
 }
+POOL_KINDS: dict[str, Word] = {
+    "bare_metal": lazy("bare metal"),
+    "vm": lazy("virtual machines"),
+    "spot": lazy("spot"),
+}
 AUDIT_ACTIONS: dict[str, Word] = {
     "workflow.plan": lazy("planned it"),
     "workflow.request": lazy("asked for it"),

@@ -12,7 +12,7 @@ import pytest
 from fleet.lifecycle.grants import GUARD_CODES
 from fleet.policy.rules import KIND_WORDS
 from fleet.ports.errors import PortError
-from fleet.readmodels.reasons import CATALOGUE
+from fleet.readmodels.reasons import CATALOGUE, manual, parts_of
 from tests.architecture.sources import ROOT, functions, modules, name, tree
 
 ANSWERS = {"Blocked", "Decision", "Failed", "Repair"}
@@ -175,3 +175,14 @@ def test_no_entry_is_left_over() -> None:
     from fleet.readmodels.explain import OWN
 
     assert sorted(set(CATALOGUE) - codes()[0] - set(GUARD_CODES) - OWN) == []
+
+
+def test_the_manual_shows_the_catalogue_as_it_is() -> None:
+    shown = (ROOT / "docs" / "why.md").read_text(encoding="utf-8")
+    assert shown == manual.page(), "manage.py why --reasons > docs/why.md"
+
+
+@pytest.mark.parametrize(("code", "sentence"), manual.TEN.items())
+def test_the_manual_quotes_what_operators_read(code: str, sentence: str) -> None:
+    """Each quoted sentence has the shape of one that the code says."""
+    assert parts_of(CATALOGUE[code], sentence) is not None

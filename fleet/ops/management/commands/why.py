@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from fleet.ports.clock import SYSTEM_CLOCK
+from fleet.readmodels.reasons import manual
 from fleet.readmodels.why import NoSuchNode, why
 
 
@@ -17,11 +18,17 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("node")
+        parser.add_argument("node", nargs="?", default="")
         parser.add_argument("--cluster", default="")
         parser.add_argument("--json", action="store_true", help="print the whole answer as JSON")
+        parser.add_argument("--reasons", action="store_true", help="print the page on every reason (docs/why.md)")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["reasons"]:
+            self.stdout.write(manual.page(), ending="")
+            return
+        if not options["node"]:
+            raise CommandError("Name a node, or ask for --reasons.")
         try:
             answer = why(options["cluster"], options["node"], SYSTEM_CLOCK.now())
         except NoSuchNode as error:
