@@ -42,5 +42,8 @@ RUN: dict[str, Callable[[Context], Outcome]] = {
     playbooks.RELEASE: give_back.run_release,
 }
 
-AHEAD: dict[str, Callable[[Context], Outcome | None]] = {playbooks.DRAIN: drain.ahead}
+AHEAD: dict[str, Callable[[Context], Outcome | None]] = {
+    playbooks.DRAIN: drain.ahead,
+    playbooks.RESET_GPU: reset_gpu.ahead,
+}
 """What a verb looks at before it asks for its claim; an outcome of its own keeps it from asking."""

@@ -18,7 +18,7 @@ from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Intent
 from fleet.lifecycle.outcomes import Blocked, Done, Failed, Outcome, Repair, Wait
 from fleet.lifecycle.playbooks import PlannedStep
-from fleet.lifecycle.steps import gpu_services
+from fleet.lifecycle.steps import gpu_services, taken_back
 from fleet.lifecycle.steps.guards import recheck
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
@@ -38,6 +38,12 @@ NVLINK_SECONDS = 3600.0
 TOGETHER = ("P100", "V100")
 """Models whose NVLink neighbours can only be reset with them; from Ampere on a GPU is reset alone (nvidia-smi)."""
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def ahead(ctx: Context) -> Outcome | None:
+    """Before the claim is asked for, so that waiting for the NVLink domain takes nobody's room; and again before the
+    act."""
+    return taken_back.check(ctx, fresh_node(ctx)) or _domain_works(ctx)
 
 
 def run(ctx: Context) -> Outcome:

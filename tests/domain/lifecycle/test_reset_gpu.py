@@ -12,6 +12,7 @@ from fleet.inventory.models import Device, Node
 from fleet.lifecycle import services
 from fleet.lifecycle.models import Intent, Remedy, Workflow
 from fleet.lifecycle.steps import reset_gpu
+from fleet.policy.models import Claim
 from fleet.ports.cluster import GPU_SERVICE_ON, GPU_SERVICES, JobSeen
 from fleet.ports.errors import MissingRight, TemporaryError, UnknownOutcome
 from fleet.tickets.models import Ticket
@@ -80,6 +81,7 @@ def test_it_waits_while_its_nvlink_domain_runs_work_and_names_it(world: World) -
     blocked = again(workflow)
     assert blocked.blocked_code == "nvlink_busy" and "gpu-r01-09 (train/llm)" in blocked.blocked_text
     assert world.gpu_resets == []
+    assert not Claim.objects.filter(kind="in_flight", released_at=None).exists(), "who waits takes nobody's room"
     Node.objects.filter(pk=peer.pk).update(pods=0)
     assert world.run(120, lambda: again(workflow).state == "succeeded")
     assert len(world.gpu_resets) == 1
