@@ -27,7 +27,7 @@ from fleet.lifecycle.machine import OUT_STATES
 from fleet.lifecycle.playbooks import CLAIMS
 from fleet.policy import selectors as policy
 from fleet.policy.rules import decide
-from fleet.readmodels import company, measures, node_page, timeline, words
+from fleet.readmodels import company, measures, node_page, tests_shown, timeline, words
 from fleet.readmodels.suspicion import gang_advice
 from fleet.readmodels.why import answer
 
@@ -45,6 +45,7 @@ LIVE_EVERY, SLOW_EVERY = 15, 300  # seconds between two drawings
 PARTS = {"now": "node/_now.html", "timeline": "node/_timeline.html", "side": "node/_side.html"}
 CAPS = "node/_caps.html"
 OFFENCES = "node/_offences.html"
+TESTS = "node/_tests.html"
 
 
 def _nodes(request: HttpRequest, name: str) -> list[Node]:
@@ -65,7 +66,16 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     if part == "offences":
         record = company.record_of(found[0], clock.now())
         return render(request, OFFENCES, {"node": found[0], "record": record})
+    if part == "tests":
+        return render(request, TESTS, {"tests": _tests(request, found[0])})
     return render(request, PARTS.get(part, "node/page.html"), _context(request, found[0]))
+
+
+def _tests(request: HttpRequest, row: Node) -> list[tests_shown.Shown]:
+    """Those of one workflow where the reader looks at one, else the newest of the node."""
+    workflow = request.GET.get("workflow", "")
+    shown = tests_shown.of_workflow(int(workflow)) if workflow.isdecimal() and len(workflow) < 16 else None
+    return tests_shown.of_node(row.pk) if shown is None else [one for one in shown if one.run.node_id == row.pk]
 
 
 def _context(request: HttpRequest, row: Node) -> dict[str, Any]:

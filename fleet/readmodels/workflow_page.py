@@ -34,7 +34,10 @@ ADDED: dict[str, tuple[tuple[str, ...], words.Word]] = {
     "hurry": (("job_wait", "gang_joining", "gang_resting"), lazy("It waits for no job and no gang.")),
 }
 """What a person may add to a drain: the reason codes for which it makes sense, and what is said otherwise."""
-INNER = ("begun", "first_look_at", "rounds_refused", "was_kept")
+INNER = (
+    "begun", "first_look_at", "rounds_refused", "was_kept", "passed", "waiting_since", "unready_since",
+    "confirmed", "not_confirmed",
+)  # fmt: skip
 """What a step remembers for itself alone."""
 
 
