@@ -40,12 +40,16 @@ def cap_line(cap: CapUsage, node: str) -> CapLine:
     return CapLine(title, cap.used, cap.limit, width, cap.used >= cap.limit, _names(cap.names, node))
 
 
-def use_line(use: Use) -> CapLine:
-    """A scope of a limit on the policy page. A floor's bar is what is in service, its mark what must stay."""
+def use_line(use: Use, *, of: bool = False) -> CapLine:
+    """A scope of a limit on the policy page; with `of` it says of which.
+
+    A floor's bar is what is in service, its mark what must stay.
+    """
     scope = words.word(words.SCOPES, use.scope)
     title = capital(scope if use.scope == "fleet" else f"{scope} {use.key}")
     if use.cluster and use.scope not in ("fleet", "cluster"):
         title = f"{title}, {use.cluster}"
+    title = f"{words.word(words.CAP_KINDS, use.kind)}: {title}" if of else title
     whole = use.size if use.floor else use.limit
     width = round(WIDTH * min(1.0, use.used / whole), 2) if whole else WIDTH
     mark = round(WIDTH * min(1.0, use.limit / whole), 2) if use.floor and whole else None

@@ -103,7 +103,7 @@ def preview(request: HttpRequest) -> HttpResponse:
         "changes": changes,
         "looser": any(change.loosens for change in changes),
         "effects": effects,
-        "over": [(use_line(use)) for use in effects.over],
+        "over": [use_line(use, of=True) for use in effects.over],
         "days": policy_effects.DAYS,
         "said": preview_said(changes, effects),
         "diff": versions.diff_of(text_of(old), text_of(new)),

@@ -28,8 +28,8 @@ def _room(page: PolicyPage) -> str:
     if not page.full:
         return _("Every limit has room.")
     return ngettext(
-        "One limit is full: what asks for it waits.",
-        "%(n)s limits are full where they count: what asks for them waits.",
+        "One limit is full in one place: what asks for it waits.",
+        "Limits are full in %(n)s places: what asks for them waits.",
         page.full,
     ) % {"n": page.full}
 

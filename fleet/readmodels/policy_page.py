@@ -41,7 +41,11 @@ class Use:
     limit: int
     size: int
     names: tuple[str, ...]
-    floor: bool = False
+    kind: str = ""
+
+    @property
+    def floor(self) -> bool:
+        return self.kind == FLOOR
 
     @property
     def full(self) -> bool:
@@ -211,7 +215,7 @@ def use_of(rule: CapRule, key: ScopeKey, fleet: selectors.Fleet, shown: set[int]
     out = fleet.tally.used(TAKE_OUT if rule.kind == FLOOR else rule.kind, key)
     names = tuple(sorted(name for node, name in out.items() if node in shown))
     used = size - len(out) if rule.kind == FLOOR else len(out)
-    return Use(rule.scope, key[1], key[2], used, limit, size, names, rule.kind == FLOOR)
+    return Use(rule.scope, key[1], key[2], used, limit, size, names, rule.kind)
 
 
 def _breakers(policy: Policy, clusters: Sequence[Cluster], fleet: selectors.Fleet, now: datetime) -> list[BreakerLine]:

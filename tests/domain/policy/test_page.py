@@ -68,7 +68,7 @@ def test_each_limit_tells_the_scopes_that_use_it_and_the_names(cluster: Cluster)
     busy_rack(cluster)
     page = text(client_of("viewer").get("/policy/"))
     assert "In flight, rack 2" in page and "Rack r07, seoul 2 of 2 full gpu-r07-01, gpu-r07-02" in page
-    assert "One limit is full" in page
+    assert "One limit is full in one place" in page
     assert "This needs the role policy" in page
 
 
@@ -87,7 +87,7 @@ def test_floors_and_rates_are_told_with_what_counts_for_them(cluster: Cluster) -
     Cap.objects.create(kind="rate", scope="fleet", absolute=5, window=1800)
     page = text(client_of("viewer").get("/policy/"))
     assert "Floor of healthy capacity, tenant 75%" in page
-    assert "Tenant vision, seoul 3 in service, 3 must stay full out: n0" in page
+    assert "Tenant vision, seoul 3 in service, 3 must stay none may leave out: n0" in page
     assert "Rate of disruption, fleet 5 within 30m" in page
 
 
@@ -100,7 +100,7 @@ def test_a_form_shows_what_would_change_before_anything_does(cluster: Cluster, s
     assert Cap.objects.get().absolute == 2 and not PolicyVersion.objects.exists()
     answer = setter.post("/policy/preview/", fields(**{"in_flight.rack": "1"}))
     page = text(answer)
-    assert "no looser" in page and "Rack r07, seoul 2 of 1 full gpu-r07-01, gpu-r07-02" in page
+    assert "no looser" in page and "In flight: Rack r07, seoul 2 of 1 full gpu-r07-01, gpu-r07-02" in page
     assert "still waits. Rack r07: 2 of 1 in flight" in page
 
 
