@@ -36,7 +36,8 @@ ADDED: dict[str, tuple[tuple[str, ...], words.Word]] = {
 """What a person may add to a drain: the reason codes for which it makes sense, and what is said otherwise."""
 INNER = (
     "begun", "first_look_at", "rounds_refused", "was_kept", "passed", "waiting_since", "unready_since",
-    "confirmed", "not_confirmed",
+    "confirmed", "not_confirmed", "in_use_since", "nvlink_since", "paused_since", "busy_since", "failed_since",
+    "held_uid",
 )  # fmt: skip
 """What a step remembers for itself alone."""
 
@@ -51,6 +52,7 @@ class StepLine:
     tries: list[Step] = field(default_factory=list)
     memo: list[tuple[str, str]] = field(default_factory=list)
     guard: str = ""  # the cap that a later step must have a claim of
+    left_out: str = ""  # which rung of its ladder is not in this plan, and why
 
     @property
     def number(self) -> int:
@@ -63,7 +65,8 @@ class StepLine:
     @property
     def text(self) -> str:
         """What its last try said, else what the verb is going to do."""
-        return (self.last.text if self.last else "") or words.word(words.VERB_SENTENCES, self.verb)
+        told = (self.last.text if self.last else "") or words.word(words.VERB_SENTENCES, self.verb)
+        return f"{told} {self.left_out}".strip()
 
     @property
     def guard_word(self) -> str:
@@ -209,6 +212,7 @@ def step_lines(workflow: Workflow, steps: list[Step]) -> list[StepLine]:
         verb = str(entry.get("verb", ""))
         tries = [step for step in steps if step.index == index]
         line = StepLine(index, verb, _stand(workflow, index, tries), tries, guard=CLAIMS.get(verb, ""))
+        line.left_out = str(entry.get("left_out", ""))
         line.memo = memo_lines(tries[-1].memo) if tries else []
         lines.append(line)
     return lines
@@ -252,7 +256,7 @@ def output_of(steps: list[Step], intents: list[Intent]) -> list[OutputLine]:
         OutputLine(
             intent.resolved_at or intent.created_at, index.get(intent.step_id, 0) + 1, intent.verb,
             f"{intent.target}: {intent.outcome or _('under way')}" + (f", {intent.text}" if intent.text else ""),
-            intent.outcome in ("refused", "unknown", "expired"),
+            intent.outcome in ("refused", "unknown", "expired", "failed"),
         )
         for intent in intents
     ]  # fmt: skip

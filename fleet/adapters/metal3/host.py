@@ -32,13 +32,13 @@ def name(raw: Json) -> str:
     return text(mapping(raw.get("metadata")).get("name"))
 
 
-def annotations(raw: Json) -> dict[str, str]:
+def marks_of(raw: Json) -> dict[str, str]:
     found = mapping(mapping(raw.get("metadata")).get("annotations"))
     return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
 def seen(raw: Json) -> ProvisionSeen:
-    status, spec, marks = mapping(raw.get("status")), mapping(raw.get("spec")), annotations(raw)
+    status, spec, marks = mapping(raw.get("status")), mapping(raw.get("spec")), marks_of(raw)
     provisioning = mapping(status.get("provisioning"))
     state, operational = text(provisioning.get("state")), text(status.get("operationalStatus"))
     history = mapping(mapping(status.get("operationHistory")).get("provision"))
@@ -88,7 +88,7 @@ def _refusals(raw: Json, spec: Json, marks: dict[str, str]) -> list[str]:
 def kept_image(raw: Json) -> Json:
     """The image that the host had. PermanentError when the annotation is no image any more."""
     try:
-        image = mapping(json.loads(annotations(raw).get(IMAGE, "")))
+        image = mapping(json.loads(marks_of(raw).get(IMAGE, "")))
     except ValueError:
         image = {}
     if not text(image.get("url")):

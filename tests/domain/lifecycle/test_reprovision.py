@@ -16,6 +16,7 @@ from fleet.policy import selectors as policy
 from fleet.policy.rules import IN_FLIGHT
 from fleet.ports.cluster import HOLD_ANNOTATION
 from fleet.ports.errors import PermanentError, TemporaryError
+from fleet.readmodels.workflow_page import step_lines
 from tests.domain.lifecycle.conftest import Build, again, fault, state_of
 from tests.domain.lifecycle.provider import Provider
 from tests.domain.lifecycle.world import TIMING, Crash, World, a_pod
@@ -234,6 +235,7 @@ def test_the_rung_is_in_the_plan_only_where_somebody_can_do_it(build: Build) -> 
     step = next(step for step in without.plan if step.get("ladder"))
     assert step["ladder"] == ["reboot", "power_cycle"] and without.attempts == 2
     assert "no provisioner is configured" in step["left_out"]
+    assert any("no provisioner is configured" in line.text for line in step_lines(without, []))
     Cluster.objects.update(provisioner="metal3")
     with_one = fault(world, "gpu-r01-02")
     step = next(step for step in with_one.plan if step.get("ladder"))
