@@ -18,7 +18,8 @@ ALONE = (
     "not_ready", "host_dead", "nfs_hang", "ib_down", "ib_flap", "thermal", "ecc_dbe", "gpu_lost", "xid48", "xid31",
     "psu", "exporter_garbage",
 )  # fmt: skip
-HEALED = ("pod_stuck", "clock_skew", "not_ready", "host_dead", "nfs_hang", "ecc_dbe", "gpu_lost", "xid48")
+HEALED = ("pod_stuck", "clock_skew", "not_ready", "host_dead", "nfs_hang", "gpu_lost")
+RESET = ("ecc_dbe", "xid48")
 LONG = 240.0
 
 
@@ -81,6 +82,15 @@ def sick(fleet: Fleet) -> dict[str, Sick]:
 
 def _comes(test: Any, seconds: float = LONG) -> bool:
     return until(test, seconds, 0.5) is not None
+
+
+@pytest.mark.parametrize("fault", RESET)
+def test_it_heals_by_one_reset_of_its_gpu(sick: dict[str, Sick], fault: str) -> None:
+    one = sick[fault]
+    live = one.fleet.live
+    assert _comes(lambda: [w for w in live.workflows(one.node) if w["state"] == "succeeded"]), live.why(one.node)
+    assert live.stats()["gpu_resets"][one.node] == 1 and live.boots(one.node) == 0
+    assert not live.cordoned(one.node)
 
 
 @pytest.mark.parametrize("fault", HEALED)
