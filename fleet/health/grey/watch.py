@@ -1,8 +1,8 @@
 """One watch over a cluster's grey failures: samples, looks, and what comes of a look.
 
 Decides what is sampled and in which order it is looked at: GPUs, the ports of their nodes, then whole gangs. Hands out
-edges of the action class `confirm`, which plans nothing: an active test must confirm them. Refuses nodes we are at work
-on: they have no gang here.
+edges of the action class `confirm`: an active test must confirm them before anything is mended. Refuses nodes we are
+at work on: they have no gang here.
 """
 
 from __future__ import annotations
