@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 
 from fleet.health.models import Incident
 from fleet.inventory.models import Node
-from fleet.lifecycle import shelf
+from fleet.lifecycle import owners, shelf
 from fleet.lifecycle.approving import hash_of, subject_of
 from fleet.lifecycle.cases import case_of
 from fleet.lifecycle.grants import GUARD_CODES
@@ -194,6 +194,9 @@ def of_incident(incident: Incident | None, node: Node, now: datetime) -> Wait | 
         return Wait("shared", text % {"incident": incident.label}, since, None)
     if not node.managed:
         return _plain("unmanaged", since)
+    going = owners.departing(owners.of_row(node.owners), node.labels)
+    if going:
+        return Wait(owners.CODE, going, since, None)
     if incident.muted_until is not None and incident.muted_until > now:
         text = _("Muted by %(by)s: %(reason)s") % {"by": incident.muted_by, "reason": incident.muted_reason}
         return Wait("muted", text, since, incident.muted_until)

@@ -101,6 +101,7 @@ STEPS: dict[str, Reason] = {
         (
             noop("%(who)s. Muster begins nothing on the node before that has ended."),
             noop("%(who)s. Muster returns the node when nobody else holds it any more."),
+            noop("%(who)s; nothing more is done to it."),
         ),
     ),
     "other_installation": Reason(
