@@ -129,7 +129,8 @@ def _begin(batch: Batch, members: Sequence[Member], changed: list[Member], clock
 def _ask(batch: Batch, member: Member, given: Turn, sight: Foresight | None, clock: Clock) -> None:
     """Begin the node if it may, else say what it waits for."""
     if not given.room or sight is None:
-        member.code, member.text = given.why.code or "at_once", given.why.text or "Others of the list go first."
+        full = f"{batch.at_once} at once are under way; it begins when one of them ends."
+        member.code, member.text = given.why.code or "at_once", given.why.text or full
         return
     if member.node.uid != member.uid:
         member.state, member.code = Member.REFUSED, ""
