@@ -40,7 +40,7 @@ class Act:
     value: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Message:
     workflow_id: int
     bad: set[str] = field(default_factory=set)
@@ -66,6 +66,7 @@ class Oracle:
         self.cordoned: set[str] = set()
         self.acts = 0
         self.grants = 0
+        self.broken: Violation | None = None
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
@@ -78,9 +79,6 @@ class Oracle:
     def end(self, message: Message) -> None:
         if message in self.stack:
             del self.stack[self.stack.index(message) :]
-
-    def crashed(self) -> None:
-        self.stack.clear()
 
     def _bad(self, workflow: Workflow) -> set[str]:
         """Everything that forbids to act on the workflow's node now."""
@@ -122,8 +120,15 @@ class Oracle:
     # -- acts -------------------------------------------------------------------------------------------------------
 
     def judge(self, act: Act, effective: bool) -> None:
-        """Raises Violation for an act that must not be."""
+        """Raises Violation for an act that must not be; kept, because the engine takes it for a bug of a step."""
         self.acts += 1
+        try:
+            self._judge(act, effective)
+        except Violation as violation:
+            self.broken = self.broken or violation
+            raise
+
+    def _judge(self, act: Act, effective: bool) -> None:
         if not self.stack:
             raise Violation(f"{act.kind} on {act.node} without a message")
         message = self.stack[-1]
@@ -202,12 +207,16 @@ class Oracle:
         for verb in ("validate", "soak"):
             if not Step.objects.filter(workflow=workflow, verb=verb, attempt=workflow.attempt, state="done").exists():
                 raise Violation(f"{act.node} was returned without {verb}")
+        self._rebooted(act, workflow)
         reset, tested = self.reset_at.get(act.node), self.tested_at.get(act.node)
         if reset is not None and (tested is None or tested < reset):
             raise Violation(f"{act.node} was returned on a test from before its reset")
 
-    def taken_back(self, name: str) -> None:
-        """A person uncordoned it: nothing of ours may cordon it again for the same workflow."""
+    def _rebooted(self, act: Act, workflow: Workflow) -> None:
+        """A reboot that is told as done has changed the boot."""
+        done = Step.objects.filter(workflow=workflow, verb__in=("reboot", "power_cycle", "fence"), state="done")
+        if done.exists() and self.storm.nodes[act.node].boot_id == f"boot-{act.node}-1":
+            raise Violation(f"{act.node} was returned as rebooted and runs since before its fault")
 
     # -- grants -----------------------------------------------------------------------------------------------------
 
@@ -294,6 +303,8 @@ class Oracle:
     def look(self) -> None:
         """What holds between any two events."""
         self.stack.clear()
+        if self.broken is not None:
+            raise self.broken
         for workflow in Workflow.objects.filter(state__in=OPEN_WORKFLOW_STATES).select_related("node"):
             told = workflow.blocked_code and workflow.blocked_text
             if workflow.state != WorkflowState.RUNNING and not told:

@@ -1,8 +1,8 @@
 """The fake world in bad weather: it dies, waits, lies and is interrupted between any two lines of the engine.
 
 Every SQL statement and every call to the outside is a point; between two points a line of Python can change nothing
-that anybody sees, so a crash or another's act at each point is one at each line. Others act only where the engine holds no
-transaction: inside one, locks keep them waiting.
+that anybody sees, so a crash or another's act at each point is one at each line. Others act only where the engine
+holds no transaction: inside one, locks keep them waiting.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from django.db import connection
 
+from fleet.health.models import NodeVerdict, Signal
 from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle import approving, engine, grants, planner, services
 from fleet.lifecycle.context import Ports, Timing
@@ -107,6 +108,9 @@ class Storm(World):
     def settle(self) -> None:
         """As the base does, then what the observer writes of it, and its word on nodes that people took back."""
         super().settle()
+        bad = Signal.objects.filter(cleared_at=None).values("node_id")
+        mended = NodeVerdict.objects.filter(verdict="unhealthy").exclude(node_id__in=bad)
+        mended.update(verdict="healthy", since=self.clock.now())
         if self.blind:
             return
         taken = []
@@ -272,7 +276,6 @@ class Storm(World):
         if name in self.nodes and self.nodes[name].unschedulable:
             self.change(name, unschedulable=False)
             self.oracle.cordoned.discard(name)
-            self.oracle.taken_back(name)
 
     def vanish(self, name: str) -> None:
         self.nodes.pop(name, None)

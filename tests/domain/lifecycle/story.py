@@ -99,13 +99,6 @@ class Story:
 
     def live(self, seconds: float) -> None:
         self.storm.live(seconds)
-        self._verdicts()
-
-    def _verdicts(self) -> None:
-        """Healthy again once no signal is open."""
-        bad = Signal.objects.filter(cleared_at=None).values("node_id")
-        rows = NodeVerdict.objects.filter(verdict="unhealthy").exclude(node_id__in=bad)
-        rows.update(verdict="healthy", since=self.clock.now())
 
     def crash(self, points: int) -> None:
         self.storm.plan(points, die)
@@ -246,7 +239,7 @@ class Story:
         self.stop(False)
         Window.objects.all().delete()
         BreakerRule.objects.update(enabled=False)
-        Cap.objects.filter(kind="rate").delete()
+        Cap.objects.filter(kind__in=["rate", "floor"]).delete()
         self.anyhow(self.reset_breaker)
         self.anyhow(lambda: self.mode("automate"))
         NodeVerdict.objects.filter(verdict="unknown").update(verdict="healthy", since=self.clock.now())
