@@ -16,6 +16,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("login/", auth.log_in, name="login"),
     path("logout/", auth.log_out, name="logout"),
     path("prefs/theme", prefs.theme, name="theme"),
+    path("prefs/language", prefs.language, name="language"),
     path("frame/nav", frame.frame, {"part": "nav"}, name="frame_nav"),
     path("frame/mode", frame.frame, {"part": "mode"}, name="frame_mode"),
     path("frame/switch", frame.frame, {"part": "switch"}, name="frame_switch"),

@@ -31,12 +31,12 @@ def fleet(transactional_db: None) -> Everything:
     return everything()
 
 
-def look_at(site: Site, page: Page, addresses: dict[str, str], accessible: Accessible) -> None:
+def look_at(site: Site, page: Page, addresses: dict[str, str], accessible: Accessible, live: str = "Live") -> None:
     """Each page once, then in each theme and size; pages do not need a reload for that."""
     for name, address in addresses.items():
         page.goto(address)
         if page.locator("[data-connection]").count():
-            expect(page.locator("[data-connection]")).to_have_text("Live", timeout=10_000)
+            expect(page.locator("[data-connection]")).to_have_text(live, timeout=10_000)
         for size, (width, height) in SIZES.items():
             page.set_viewport_size({"width": width, "height": height})
             for scheme in ("light", "dark"):
@@ -67,6 +67,21 @@ def test_workflows(site: Site, somebody: Somebody, fleet: Everything, accessible
     for state in ("blocked", "running", "repair", "ended", "planned", "waiting"):
         addresses[f"workflow-{state}"] = f"/workflows/{getattr(fleet, state).pk}/"
     look_at(site, site.page(somebody("approver")), addresses, accessible)
+
+
+def test_playbooks(site: Site, somebody: Somebody, fleet: Everything, accessible: Accessible) -> None:
+    addresses = {"playbooks": "/playbooks/", "playbooks-asked": "/playbooks/?action=reboot_node&cause=xid-79"}
+    look_at(site, site.page(somebody("viewer")), addresses, accessible)
+
+
+def test_pages_in_korean(site: Site, somebody: Somebody, fleet: Everything, accessible: Accessible) -> None:
+    page = site.page(somebody("operator"))
+    page.context.set_extra_http_headers({"Accept-Language": "ko"})
+    addresses = {
+        "ko-fleet": "/fleet/", "ko-node": "/nodes/gpu-r01-01/", "ko-workflow": f"/workflows/{fleet.blocked.pk}/",
+        "ko-workflows": "/workflows/", "ko-playbooks": "/playbooks/",
+    }  # fmt: skip
+    look_at(site, page, addresses, accessible, live="실시간")
 
 
 def test_incidents_and_tickets(site: Site, somebody: Somebody, fleet: Everything, accessible: Accessible) -> None:

@@ -137,3 +137,21 @@ def test_a_site_file_that_cannot_be_used_is_told_first(
     with override_settings(PLAYBOOKS_FILE=str(book)):
         page = viewer.get("/playbooks/").content.decode()
     assert "cannot be used" in page and "No playbook is in force." in page
+
+
+def test_the_browsers_wish_and_a_persons_choice_give_korean(viewer: Client, capped: list[Workflow]) -> None:  # noqa: F811
+    address = f"/workflows/{capped[0].pk}/"
+    wished = viewer.get(address, headers={"accept-language": "ko-KR,ko;q=0.9,en;q=0.5"}).content.decode()
+    assert '<html lang="ko"' in wished and "랙 r01: 동시 작업 2대 중 2대(gpu-a, gpu-b)." in wished
+    assert "할 수 있는 일" in wished and "현재 단계" not in wished
+    assert '<html lang="en"' in viewer.get(address).content.decode()
+    chosen = viewer.post("/prefs/language", {"language": "ko", "next": address})
+    assert chosen.url == address
+    assert '<html lang="ko"' in viewer.get(address).content.decode()
+    assert viewer.post("/prefs/language", {"language": "xx"}).status_code == 400
+    assert viewer.post("/prefs/language", {"language": "en", "next": "//evil.example"}).url == "/"
+
+
+def test_the_api_speaks_the_language_that_is_asked_for(viewer: Client, capped: list[Workflow]) -> None:  # noqa: F811
+    told = viewer.get(f"/api/v1/workflows/{capped[0].pk}/why", headers={"accept-language": "ko"}).json()
+    assert told["waits_for"] == "가드" and told["reason"] == "cap_in_flight"
