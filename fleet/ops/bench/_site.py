@@ -32,7 +32,10 @@ ROOT = Path(__file__).resolve().parents[3]
 NAME = "bench"
 PUSH_PORT = 21470
 TICKS = os.sysconf("SC_CLK_TCK")
-PARTS = {"fleet.simulator": "simulator", "observe": "observer", "postgres": "database", "valkey": "cache"}
+PARTS = {
+    "fleet.simulator": "simulator", "observe": "observer", "postgres": "database", "valkey": "cache",
+    "celery": "worker",
+}  # fmt: skip
 Process = subprocess.Popen[bytes]
 
 
