@@ -37,14 +37,20 @@ class Limits:
     mount_share: float = 0.3  # of the nodes that mount from one server
     power_nodes: int = 2
     domain_nodes: int = 2
+    changed_nodes: int = 2  # of a check whose rule was changed within `changed_window`: suspect the change
+    changed_window: float = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large the scopes are: nodes of the cluster, and how many of them mount from each server."""
+    """How large the scopes are: nodes of the cluster, and how many of them mount from each server.
+
+    `changed`: check -> what of its detector was changed a short while ago, in words that go on a sentence.
+    """
 
     nodes: int
     mounters: Mapping[str, int] = field(default_factory=dict)
+    changed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,7 @@ def needed(place: Place, shape: Shape, limits: Limits) -> int:
         known = shape.mounters.get(name, 0)
         return min(many, max(2, math.ceil(limits.mount_share * known - 1e-9))) if known else many
     if scope == DETECTOR:
-        return many
+        return min(many, limits.changed_nodes) if name in shape.changed else many
     return {LEAF: limits.leaf_nodes, POWER: limits.power_nodes, DOMAIN: limits.domain_nodes}[scope]
 
 
@@ -171,15 +177,20 @@ _TITLES = {
     DETECTOR: "%(count)s nodes fail the check %(place)s together: suspect the detector",
 }
 _SILENT = "%(count)s nodes fell silent together: suspect the network or whatever watches them"
+_CHANGED = "%(count)s nodes fail the check %(place)s together since %(changed)s: suspect that change"
 _BLAMED = "NVLink errors on %(count)s nodes of NVLink domain %(place)s, by %(node)s (%(cause)s)"
 
 
-def title(place: Place, count: int, blame: tuple[str, str] | None = None) -> tuple[str, dict[str, str]]:
+def title(
+    place: Place, count: int, blame: tuple[str, str] | None = None, changed: str = ""
+) -> tuple[str, dict[str, str]]:
     """The sentence as message id and arguments."""
     scope, name, family = place
     args = {"count": str(count), "place": name}
     if blame is not None:
         return _BLAMED, {**args, "node": blame[0], "cause": blame[1]}
+    if changed:
+        return _CHANGED, {**args, "changed": changed}
     return (_SILENT if family == ABSENT else _TITLES[scope]), args
 
 

@@ -20,4 +20,6 @@ LIMITS = Limits(
     leaf_nodes=env.whole("MUSTER_SHARED_LEAF_NODES", _D.leaf_nodes, 2),
     mount_share=env.number("MUSTER_SHARED_MOUNT_PERCENT", 100 * _D.mount_share, 1) / 100,
     power_nodes=env.whole("MUSTER_SHARED_POWER_NODES", _D.power_nodes, 2),
+    changed_nodes=env.whole("MUSTER_SHARED_CHANGED_NODES", _D.changed_nodes, 2),
+    changed_window=env.number("MUSTER_SHARED_CHANGED_SECONDS", _D.changed_window, 0),
 )

@@ -8,6 +8,7 @@ disrupt: a shared incident has no node, so nothing can be planned for it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db.models import Max, Q
@@ -114,6 +115,7 @@ def _group(work: Work, signs: dict[Sign, list[Signal]], shape: Shape, limits: Li
             signs.setdefault(found, []).append(signal)
     for group in shared.group(signs, shape, limits, work.now):
         incident = _incident(work, group, [signal for found in group.signs for signal in signs[found]], limits)
+        _suspect_change(incident, shape)
         work.opened.append(incident)
         signals = [signal for found in group.signs for signal in signs[found]]
         before = {signal.incident_id for signal in signals if signal.incident_id is not None}
@@ -163,6 +165,16 @@ def _incident(work: Work, group: Group, signals: list[Signal], limits: Limits) -
         first_bad_at=min(min(signal.first_bad_at for signal in signals), work.now), detected_at=work.now,
         evidence=evidence,
     )  # fmt: skip
+
+
+def _suspect_change(incident: Incident, shape: Shape) -> None:
+    """Many nodes that fail a check whose rule was just changed: the change is the first thing to look at."""
+    changed = shape.changed.get(incident.place) if incident.scope == shared.DETECTOR else None
+    if changed:
+        count = len(incident.evidence["nodes_at_first"])
+        text, args = shared.title(place_of(incident), count, None, changed)
+        incident.title = (text % args)[:300]
+        incident.evidence |= {"said": {"id": text, "args": args}, "reason": "detector_changed", "changed": changed}
 
 
 def _local(work: Work, node_ids: set[int], of: tuple[str, str], limits: Limits) -> dict[str, str]:
@@ -222,7 +234,10 @@ def store(work: Work) -> None:
 def _retitle(incident: Incident) -> None:
     blame = incident.evidence.get("blamed")
     text, args = shared.title(
-        place_of(incident), incident.members.count(), (blame["node"], blame["cause"]) if blame else None
+        place_of(incident),
+        incident.members.count(),
+        (blame["node"], blame["cause"]) if blame else None,
+        incident.evidence.get("changed", ""),
     )
     incident.title = (text % args)[:300]
     incident.evidence = {**incident.evidence, "said": {"id": text, "args": args}}
@@ -240,7 +255,9 @@ def dissolve(cluster_id: int, shape: Shape, limits: Limits, now: datetime) -> tu
         signals = list(Signal.objects.filter(incident=incident, cleared_at=None).select_related("node"))
         last = Signal.objects.filter(incident=incident).aggregate(at=Max("cleared_at"))["at"]
         nodes = [signal.node.name for signal in signals]
-        if not signals or (last and last > quiet) or shared.still_shared(place_of(incident), nodes, shape, limits):
+        known = {incident.place: incident.evidence["changed"]} if incident.evidence.get("changed") else {}
+        as_then = replace(shape, changed=known)
+        if not signals or (last and last > quiet) or shared.still_shared(place_of(incident), nodes, as_then, limits):
             continue
         made += _own_again(signals, now)
         text = f"Only {len(set(nodes))} of its nodes are left: theirs alone now."

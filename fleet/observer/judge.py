@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 from django.conf import settings
 from django.db import transaction
@@ -175,7 +176,7 @@ class Judge:
         plans: list[int] = []
         with transaction.atomic():
             folded: list[int] = []
-            shape = self.company.shape()
+            shape = replace(self.company.shape(), changed=self.rules.changed_lately(now))
             ids = health.apply_edges(
                 session.cluster_id, batch, self.facts.ids, session.epoch, now, journal, shape, folded
             )

@@ -7,11 +7,13 @@ rules that were read last stay, and the cluster's page says what is wrong and wh
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
+from fleet.health.limits import LIMITS
 from fleet.health.rules.engine import RuleEngine
 from fleet.health.rules.siterules import BadRules, parse
+from fleet.health.rules.tuning import Tuning
 from fleet.health.rules.types import Edge
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,17 @@ class RulesFile:
         self._path = Path(path) if path else None
         self._seen: Stamp | None = None
         self.problem = ""
+        self._tuning: Tuning | None = None
+        self._changed: dict[str, datetime] = {}
+
+    def changed_lately(self, now: datetime) -> dict[str, str]:
+        """Rules that a new reading of the file changed a short while ago -> what happened, to go on a sentence.
+
+        What was read at the start is no change: nothing was judged before it.
+        """
+        since = now - timedelta(seconds=LIMITS.changed_window)
+        self._changed = {rule: at for rule, at in self._changed.items() if at > since}
+        return {rule: f"its rule was changed at {at:%H:%M} UTC" for rule, at in self._changed.items()}
 
     def look(self, engine: RuleEngine, now: datetime) -> list[Edge]:
         """Give a changed file to the engine; the edges of findings that the change ended."""
@@ -44,6 +57,9 @@ class RulesFile:
             self._complain(f"The rules file has {len(error.mistakes)} mistakes; the rules before stay. {error}")
             return []
         self._seen, self.problem = stamp, ""
+        if self._tuning is not None:
+            self._changed |= dict.fromkeys(_differing(self._tuning, tuning), now)
+        self._tuning = tuning
         log.info("rules read from %s", self._path)
         return engine.retune(tuning, now)
 
@@ -51,3 +67,14 @@ class RulesFile:
         if text != self.problem:
             log.warning("%s", text)
         self.problem = text[:400]
+
+
+def _differing(old: Tuning, new: Tuning) -> set[str]:
+    """Rules that judge differently now, in any pool; what codes mean concerns every rule."""
+    if old.codes != new.codes:
+        return set(new.rules)
+    found = {rule for rule, said in new.rules.items() if old.rules.get(rule) != said}
+    for pool in old.pools.keys() | new.pools.keys():
+        before, after = old.pools.get(pool, {}), new.pools.get(pool, {})
+        found |= {rule for rule in before.keys() | after.keys() if before.get(rule) != after.get(rule)}
+    return found

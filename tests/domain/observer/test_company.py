@@ -237,6 +237,27 @@ def silent(judge: Judge, clock: TestClock, ready: bool | None, names: Sequence[s
         clock.tick(3)
 
 
+def test_a_changed_rule_that_fails_two_nodes_disrupts_neither_and_says_what_to_look_at(
+    judge: Judge, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"psu": "its rule was changed at 03:00 UTC"}
+    monkeypatch.setattr(judge.rules, "changed_lately", lambda now: said)
+    fail = [
+        replace(port_down(f"n{i:02}"), rule_id="psu", cause="host-fan", device="fan-1", action_class="reboot_node")
+        for i in (0, 9)
+    ]
+    tell(judge, *fail)
+    (incident,) = alive()
+    assert incident.title == (
+        "2 nodes fail the check psu together since its rule was changed at 03:00 UTC: suspect that change"
+    )
+    assert incident.evidence["reason"] == "detector_changed"
+    said.clear()
+    clock.tick(1200)
+    judge.settle()
+    assert alive() == [incident] and disrupted() == [], "it stays one when the change is long ago"
+
+
 def test_fourteen_nodes_that_blink_are_one_incident_and_no_drain(judge: Judge, clock: TestClock) -> None:
     names = [f"n{i:02}" for i in range(14)]
     silent(judge, clock, True, names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,20 @@ def test_a_changed_file_is_read_and_a_broken_one_leaves_the_rules(tmp_path: Path
     write(path, "version: 1\n")
     file.look(engine, T0)
     assert (engine.rules["thermal"].threshold, file.problem) == (90, "")
+
+
+def test_what_a_new_reading_changed_is_known_for_a_while(tmp_path: Path) -> None:
+    path, engine = tmp_path / "rules.yaml", RuleEngine(Frame())
+    write(path, "version: 1\nrules:\n  thermal: {threshold: 80}\n")
+    file = RulesFile(str(path))
+    file.look(engine, T0)
+    assert file.changed_lately(T0) == {}, "what was read at the start is no change"
+    write(path, "version: 1\nrules:\n  thermal: {threshold: 70}\npools:\n  p:\n    psu: {shadow: true}\n")
+    file.look(engine, T0)
+    assert file.changed_lately(T0 + timedelta(minutes=14)) == dict.fromkeys(
+        ("thermal", "psu"), "its rule was changed at 03:00 UTC"
+    )
+    assert file.changed_lately(T0 + timedelta(minutes=15)) == {}
 
 
 def run(*args: str) -> str:

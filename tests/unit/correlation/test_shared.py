@@ -52,6 +52,17 @@ def test_the_server_is_read_from_whatever_names_it() -> None:
     assert shared.server_of("ib-down", "mlx5_0/1", "nfs-b") == ""
 
 
+def test_two_nodes_accuse_a_check_whose_rule_was_just_changed_and_no_other_check() -> None:
+    signs = [a_sign(f"n{i}", rule="thermal", cause="thermal", device="GPU-1") for i in range(2)]
+    changed = Shape(256, {}, {"thermal": "its rule was changed at 03:00 UTC"})
+    (found,) = groups(*signs, shape=changed)
+    assert (found.scope, found.place, found.nodes) == ("detector", "thermal", ["n0", "n1"])
+    assert groups(*signs) == [] and groups(*signs[:1], shape=changed) == []
+    assert groups(*(a_sign(f"n{i}", rule="gpu-count", cause="gpu-count") for i in range(2)), shape=changed) == []
+    own = [a_sign(f"n{i}", rule="thermal", cause="thermal", source="kernel_log") for i in range(2)]
+    assert groups(*own, shape=changed) == [], "what the kernel says of a part stays the node's own"
+
+
 def test_one_check_on_five_nodes_accuses_the_detector_and_on_four_nobody() -> None:
     signs = [a_sign(f"n{i}", rule="gpu-count", cause="gpu-count", device="") for i in range(5)]
     assert groups(*signs)[0].scope == "detector"
