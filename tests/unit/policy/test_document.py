@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -104,3 +106,11 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_a_window_in_a_zone_that_is_none_is_refused(zone: object) -> None:
     with pytest.raises(BadPolicy):
         read(f"version: 1\ndefault:\n  windows: [{{kind: freeze, name: x, zone: {zone!r}, start: '02:00', lasts: 1h}}]")
+
+
+def test_the_example_of_the_manual_is_a_policy() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(version: 1\ndefault:.*?)```", manual, re.DOTALL)
+    found = parse(example, "operations.md", ["seoul-1"], ROLES)
+    assert {kind for kind, _ in found.default.limits} == {"hold", "take_out", "in_flight", "rate", "floor"}
+    assert found.default.breaker == TripRule() and len(found.windows("seoul-1")) == 1
