@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from dashboard import spans
 from dashboard.words import VERB_NEXT, VERB_WORD
+from fleet.readmodels import reasons
 from fleet.readmodels.fleet_map import PLANNED, NodeRow
 
 RISKY = ("=", "+", "-", "@", "\t", "\r")
@@ -28,7 +29,7 @@ def next_act(row: NodeRow) -> str:
     if row.workflow_state == "repair":
         return _("People repair it; closing the ticket starts the validation")
     if row.blocked_text:
-        return row.blocked_text
+        return reasons.in_readers_words(row.blocked_text)
     if row.workflow is not None:
         return str(VERB_NEXT.get(row.verb, row.verb))
     if row.verdict in ("unknown", "lost"):

@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from dashboard import spans
 from dashboard.templatetags import muster as tags
 from dashboard.words import MODE_WORD, STATE_WORD, VERDICT_WORD
-from fleet.readmodels import explain
+from fleet.readmodels import explain, reasons
 from fleet.readmodels.fleet_map import PLANNED, Counts, NodeRow, ranked
 from fleet.readmodels.totals import Totals
 
@@ -181,7 +181,7 @@ def _blocked(nodes: Sequence[NodeRow], found: Totals, now: datetime) -> Item:
     if first.blocked_until is not None and first.blocked_until > now:
         until = format_html(_("asks again in {left}"), left=tags.countdown(_at(now), first.blocked_until))
     href = address("workflow", first.workflow) if first.workflow is not None else address("workflows")
-    text = first.blocked_text or _("waits for approval")
+    text = reasons.in_readers_words(first.blocked_text) or _("waits for approval")
     return Item("lock", _("Blocked"), str(len(stuck)), small, f"{first.name}: {_short(text)}", href, until, True)
 
 

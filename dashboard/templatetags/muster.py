@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from dashboard import clock, spans, words
+from fleet.readmodels import reasons
 from fleet.readmodels import words as told
 
 register = template.Library()
@@ -180,3 +181,9 @@ def duration(seconds: float | None) -> str:
 def between(start: datetime | None, end: datetime | None) -> str:
     """`{% between a b %}`: the span between two times."""
     return NONE if start is None or end is None else spans.span((end - start).total_seconds())
+
+
+@register.filter("told")
+def readers_words(stored: str) -> str:
+    """A stored sentence of a guard or step in the reader's language."""
+    return reasons.in_readers_words(stored)

@@ -19,7 +19,7 @@ from dashboard.templatetags import muster as tags
 from fleet.health.models import Incident
 from fleet.lifecycle import owners
 from fleet.lifecycle.grants import GUARD_CODES
-from fleet.readmodels import words
+from fleet.readmodels import reasons, words
 from fleet.readmodels.node_page import NodePage
 from fleet.readmodels.workflow_page import WorkflowPage
 
@@ -88,7 +88,7 @@ def _block(page: NodePage) -> Clause:
     workflow = page.workflow
     if workflow is None or workflow.state != "blocked":
         return ""
-    return format_html("{}.", _bare(workflow.blocked_text))
+    return format_html("{}.", _bare(reasons.told(reasons.of(workflow.blocked_code), workflow.blocked_text)))
 
 
 def _next(page: NodePage, now: datetime) -> SafeString:
@@ -119,13 +119,14 @@ def workflow_said(page: WorkflowPage, now: datetime) -> SafeString:
 
 def _under_way(page: WorkflowPage) -> SafeString:
     workflow, current = page.workflow, page.current
+    waits = page.wait.text if page.wait is not None else ""
     guarded = workflow.verb != "drain" or workflow.blocked_code in GUARD_CODES
     if workflow.state == "blocked" and guarded and workflow.blocked_since:
         verb, since = words.word(words.VERBS, workflow.verb), tags.at(workflow.blocked_since, "hm")
         text = _("<b>{verb} blocked since {time}:</b> {text}.")
-        return format_html(text, verb=verb, time=since, text=_bare(workflow.blocked_text) or _("the guard is asked"))
+        return format_html(text, verb=verb, time=since, text=_bare(waits) or _("the guard is asked"))
     doing = words.word(words.VERB_DOING, workflow.verb)
-    text = workflow.blocked_text if workflow.state == "blocked" else (current.text if current else "")
+    text = waits if workflow.state == "blocked" else (current.text if current else "")
     if text.startswith(doing):
         text = text[len(doing) :].lstrip(":, ")
     return format_html("<b>{}:</b> {}.", doing, _bare(text))

@@ -122,7 +122,7 @@ class Totals:
                 case "workflow":
                     found.workflows[key] += n
                 case "wait":
-                    found.waits[key, note] += n
+                    found.waits[key or "approval", note] += n
                 case "ticket":
                     found.tickets += n
                     found.oldest_ticket_at = min(filter(None, (found.oldest_ticket_at, since)), default=None)

@@ -6,6 +6,10 @@ holds every code there to be in here.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from django.utils.translation import get_language
+
 from fleet.readmodels.reasons.batches import BATCHES
 from fleet.readmodels.reasons.guards import GUARDS
 from fleet.readmodels.reasons.ports import PORTS
@@ -16,9 +20,21 @@ from fleet.readmodels.reasons.work import WORKLOADS
 
 CATALOGUE: dict[str, Reason] = {**GUARDS, **BATCHES, **STEPS, **WORKLOADS, **PROVISIONING, **PORTS}
 
-__all__ = ["CATALOGUE", "SCOPES", "Reason", "of", "parts_of", "told"]
+__all__ = ["CATALOGUE", "SCOPES", "Reason", "in_readers_words", "of", "parts_of", "told"]
 
 
 def of(code: str) -> Reason:
     """The entry of a code; one that a newer version wrote reads as a fault of the other side."""
     return CATALOGUE.get(code) or PORTS["port_error"]
+
+
+def in_readers_words(stored: str) -> str:
+    """A stored sentence whose code is not at hand, in the reader's language where one of the templates fits."""
+    language = get_language() or "en"
+    return stored if not stored or language.startswith("en") else _said_in(language, stored)
+
+
+@lru_cache(maxsize=2048)
+def _said_in(language: str, stored: str) -> str:
+    found = next((reason for reason in CATALOGUE.values() if parts_of(reason, stored) is not None), None)
+    return stored if found is None else told(found, stored)

@@ -152,6 +152,12 @@ def test_the_browsers_wish_and_a_persons_choice_give_korean(viewer: Client, capp
     assert viewer.post("/prefs/language", {"language": "en", "next": "//evil.example"}).url == "/"
 
 
+def test_lists_say_stored_sentences_in_korean_too(viewer: Client, capped: list[Workflow]) -> None:  # noqa: F811
+    for address in ("/fleet/", "/workflows/", "/nodes/gpu-r01-01/"):
+        page = viewer.get(address, headers={"accept-language": "ko"}).content.decode()
+        assert "랙 r01: 동시 작업 2대 중 2대(gpu-a, gpu-b)" in page, address
+
+
 def test_the_api_speaks_the_language_that_is_asked_for(viewer: Client, capped: list[Workflow]) -> None:  # noqa: F811
     told = viewer.get(f"/api/v1/workflows/{capped[0].pk}/why", headers={"accept-language": "ko"}).json()
     assert told["waits_for"] == "가드" and told["reason"] == "cap_in_flight"
