@@ -18,6 +18,7 @@ from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import GangInterruption, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked
 from fleet.lifecycle.playbooks import DRAIN
+from fleet.policy.rules import TAKE_OUT
 
 JOINING, RESTING, JOB_WAIT = "gang_joining", "gang_resting", "job_wait"
 
@@ -26,10 +27,8 @@ JOINING, RESTING, JOB_WAIT = "gang_joining", "gang_resting", "job_wait"
 class Partner:
     """Another node of the same gangs that is to be drained. `arrived_at`: since when its drain is next."""
 
-    pk: int
     node: str
     gang: str
-    blocked: str
     arrived_at: datetime | None
 
 
@@ -52,7 +51,7 @@ def partners(ctx: Context, gangs: Collection[str]) -> list[Partner]:
         .order_by("name")
     )
     return [
-        Partner(row.pk, row.name, row.gang, row.blocked_code, row.arrived_at)
+        Partner(row.name, row.gang, row.arrived_at)
         for row in rows
         if row.step <= [item["verb"] for item in row.plan].index(DRAIN)
     ]
@@ -109,10 +108,12 @@ def begin(ctx: Context, gangs: Collection[str]) -> str:
         unique_fields=["cluster_id", "gang"],
         update_fields=["last_at"],
     )
-    others = partners(ctx, gangs)
-    waiting = [one.pk for one in others if one.blocked in (JOINING, JOB_WAIT)]
-    Workflow.objects.filter(pk__in=waiting, blocked_code__in=(JOINING, JOB_WAIT)).update(wake_at=now)
-    capped = [one.node for one in others if one.blocked.startswith(("cap_", "rate", "floor"))]
+    others = Workflow.objects.filter(cluster_id=cluster, node__gang__in=gangs, state=WorkflowState.BLOCKED)
+    others.filter(blocked_code__in=(JOINING, JOB_WAIT)).update(wake_at=now)
+    kept_by_caps = [f"cap_{TAKE_OUT}", "rate", "floor"]
+    capped = list(
+        others.filter(blocked_code__in=kept_by_caps).order_by("node__name").values_list("node__name", flat=True)
+    )
     if not capped:
         return ""
     until = now + timedelta(seconds=ctx.timing.gang_join)

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 
 from fleet.audit import services as audit
 from fleet.lifecycle.fence import LEASE, Change, write
+from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Intent, Step, Workflow
 from fleet.policy import services as policy
 from fleet.policy.rules import Decision
@@ -60,11 +61,13 @@ def begin(
     bmc_id: int | None = None,
     before: dict[str, Any] | None = None,
     changes: dict[str, Any] | None = None,
+    node_state: NodeState | None = None,
     quiet: bool = False,
 ) -> Intent:
     """Write the intent under the fence and commit. Raises Stale, Stopped, or BmcBusy while that BMC's slot is taken.
 
-    `changes` go to the workflow in the same transaction; `quiet` leaves the audit row out (reads of a BMC).
+    `changes` go to the workflow in the same transaction, and `node_state` to the node; `quiet` leaves the audit row
+    out (reads of a BMC).
     """
     intent = Intent(
         op_id=op_id or uuid.uuid4(),
@@ -91,8 +94,8 @@ def begin(
             if verb in STOPPABLE and not target.startswith(f"{PowerVerb.ON} "):
                 _unless_stopped(now)
             intent.save(force_insert=True)
-            lease = {"wake_at": now + LEASE}
-            write(workflow, Change(workflow={**lease, **(changes or {})}, entries=[] if quiet else [entry]), now)
+            fields = {"wake_at": now + LEASE, **(changes or {})}
+            write(workflow, Change(fields, node_state, entries=[] if quiet else [entry]), now)
     except IntegrityError as error:
         other = Intent.objects.filter(bmc_id=bmc_id, resolved_at=None).first()
         if bmc_id and other is not None and other.call_deadline:

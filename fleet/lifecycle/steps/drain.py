@@ -32,7 +32,8 @@ from fleet.ports.errors import PortError
 RETRY, RETRY_MOST = 3.0, 30.0
 """Seconds between two rounds against a budget that refuses: doubled each time, anew after any progress."""
 LOOK_MOST = 10.0
-"""Pods that end slowly are looked at after a quarter of the time they have taken, but this often at least."""
+"""Ending pods are looked at after a tenth of their grace period, then after half of the time they have taken, but this
+often at least: a look costs three reads of the API server."""
 
 
 def ahead(ctx: Context) -> Outcome | None:
@@ -71,7 +72,6 @@ def run(ctx: Context) -> Outcome:
         claims.release(ctx.workflow.pk, ctx.now, [TAKE_OUT])
         ctx.remember(was_kept=True)
         return kept
-    move(ctx, NodeState.DRAINING)
     return drain_told.returning(ctx, standing, ours) or _evict(ctx, standing, ours)
 
 
@@ -116,7 +116,12 @@ def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> O
         held = [pod for pod in turn if pod.uid in kept]
         return _force(ctx, held) or _refused(ctx, kept, found.refused, rounds)
     many = f"{len(done)} {'eviction' if len(done) == 1 else 'evictions'} accepted"
-    return Wait(ctx.timing.poll, f"{many}: {named([pod.key for pod in done])}.{drain_told.losses(standing)}{told}")
+    text = f"{many}: {named([pod.key for pod in done])}.{drain_told.losses(standing)}{told}"
+    return Wait(_first_look(ctx, done), text)
+
+
+def _first_look(ctx: Context, pods: Sequence[PodSeen]) -> float:
+    return max(ctx.timing.poll, min(max((pod.grace_seconds for pod in pods), default=0) / 10, LOOK_MOST))
 
 
 def _paced(rate: float, left: Sequence[PodSeen]) -> str:
@@ -128,12 +133,15 @@ def _intend(ctx: Context, pods: Sequence[PodSeen], ours: dict[str, str]) -> None
     """An intent for pods that no earlier one of this step names. Evictions carry the UID: harmless if repeated."""
     fresh = {pod.uid: pod.key for pod in pods if pod.uid not in ours}
     if not fresh:
+        move(ctx, NodeState.DRAINING)
         return
     bare = [pod.key for pod in pods if pod.kind == "bare"]
     local = [pod.key for pod in pods if pod.local_data]
     before = {"pods": fresh, "bare": bare, "local_data": local}
     many = f"{len(fresh)} {'pod' if len(fresh) == 1 else 'pods'}"
-    intent = intents.begin(ctx.workflow, ctx.step, "evict", many, ctx.now, before=before)
+    state = None if ctx.lifecycle.state == NodeState.DRAINING else NodeState.DRAINING
+    intent = intents.begin(ctx.workflow, ctx.step, "evict", many, ctx.now, before=before, node_state=state)
+    ctx.lifecycle.state = NodeState.DRAINING
     intents.resolve(intent, intents.DONE, "Evictions are idempotent by UID; see the step for each answer.", ctx.now)
 
 
@@ -190,7 +198,7 @@ def _await_end(ctx: Context, pods: Sequence[PodSeen]) -> Outcome:
         taken = (ctx.now - max(since)).total_seconds()
         left = (max(ends) - ctx.now).total_seconds()
         text = f"Draining, not drained: {len(pods)} pods are ending ({named([pod.key for pod in pods])})."
-        return Wait(max(ctx.timing.poll, min(taken / 4, LOOK_MOST, left)), text + drain_told.others(ctx))
+        return Wait(max(ctx.timing.poll, min(taken / 2, LOOK_MOST, left)), text + drain_told.others(ctx))
     stuck = [
         f"{pod.key} ({'finalizer ' + ', '.join(pod.finalizers) if pod.finalizers else 'does not end'})" for pod in pods
     ]
