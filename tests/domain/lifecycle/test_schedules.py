@@ -158,7 +158,7 @@ def test_no_schedule_breaks_an_invariant() -> None:
     run_state_machine_as_test(
         Schedules,
         settings=settings(
-            max_examples=int(os.environ.get("MUSTER_SCHEDULES", "8")),
+            max_examples=int(os.environ.get("MUSTER_SCHEDULES", "4")),
             stateful_step_count=8,
             deadline=None,
             database=None,
