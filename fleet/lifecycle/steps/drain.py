@@ -197,7 +197,8 @@ def _await_end(ctx: Context, pods: Sequence[PodSeen]) -> Outcome:
     if ctx.now < max(ends):
         taken = (ctx.now - max(since)).total_seconds()
         left = (max(ends) - ctx.now).total_seconds()
-        text = f"Draining, not drained: {len(pods)} pods are ending ({named([pod.key for pod in pods])})."
+        many = f"{len(pods)} {'pod is' if len(pods) == 1 else 'pods are'} ending"
+        text = f"Draining, not drained: {many} ({named([pod.key for pod in pods])})."
         return Wait(max(ctx.timing.poll, min(taken / 2, LOOK_MOST, left)), text + drain_told.others(ctx))
     stuck = [
         f"{pod.key} ({'finalizer ' + ', '.join(pod.finalizers) if pod.finalizers else 'does not end'})" for pod in pods

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from fleet.lifecycle import context, engine
+from fleet.lifecycle import context
 from fleet.lifecycle.context import Timing
 from fleet.lifecycle.models import EvictionBucket, Intent, Step, Workflow
-from fleet.ports.errors import EvictionBlocked, PermanentError, TemporaryError, UnknownOutcome
+from fleet.ports.errors import PermanentError, TemporaryError, UnknownOutcome
 from tests.domain.lifecycle import world as worlds
 from tests.domain.lifecycle.conftest import Build, again, fault, state_of
 from tests.domain.lifecycle.world import World, a_pod
@@ -327,12 +326,4 @@ def test_slow_pods_are_looked_at_less_often_the_longer_they_take(build: Build) -
     world.pods_on = counted  # type: ignore[method-assign]
     world.run(300)
     assert looks[0] < 50 and state_of(NODE) == "draining"
-    assert "Draining, not drained: 1 pods are ending (train/w-0)." in drain_of(workflow).text
-
-
-def test_an_error_of_a_budget_names_it() -> None:
-    error = EvictionBlocked("no", budget="a/b", retry_after=4)
-    from fleet.lifecycle.steps import evicting
-
-    assert evicting.budget_of(error) == "a/b" and evicting.budget_of(TemporaryError("x")) == ""
-    assert timedelta(seconds=evicting.THREADS) and engine.AWAKE
+    assert "Draining, not drained: 1 pod is ending (train/w-0)." in drain_of(workflow).text
