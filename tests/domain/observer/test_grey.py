@@ -32,14 +32,18 @@ def state() -> str:
     return NodeLifecycle.objects.get(node__name=NODE).state
 
 
-def test_a_suspicion_is_an_incident_that_asks_to_be_confirmed_and_plans_nothing(judge: Judge, clock: TestClock) -> None:
+def test_a_suspicion_is_an_incident_whose_test_waits_for_a_person(judge: Judge, clock: TestClock) -> None:
     suspect(judge)
     incident = Incident.objects.get()
     assert incident.action_class == "confirm"
     clock.tick(120)
     judge.settle()
     planner.replan(incident.cluster_id, clock, "test")
-    assert Workflow.objects.count() == 0
+    workflow = Workflow.objects.get()
+    assert "confirm" in [step["verb"] for step in workflow.plan]
+    assert workflow.state in ("planned", "waiting") and workflow.wake_at is None, (
+        "nothing is done to the node by itself"
+    )
 
 
 def test_the_node_is_suspect_while_it_lasts_and_serves_on(judge: Judge, session: Session, clock: TestClock) -> None:
