@@ -39,10 +39,18 @@ def vote(approval_id: int, actor: str, yes: bool, reason: str, now: datetime) ->
     if not yes and not reason.strip():
         raise asking.VoteRefused("A no takes a reason, which the audit log keeps.")
     kind, number = thing(row)
+    if kind in forcing.SUBJECTS.values() and _earlier(row, number):
+        raise asking.VoteRefused("Something else was asked for this drain before; answer that first.")
     try:
         return VOTERS[kind](number, actor, yes, reason.strip()[:300], now)
     except versions.Refused as error:
         raise asking.VoteRefused(str(error)) from error
+
+
+def _earlier(row: Approval, workflow_id: int) -> bool:
+    """A drain's requests are answered in the order in which they were made."""
+    others = [forcing.subject_of(workflow_id, kind) for kind in forcing.SUBJECTS]
+    return Approval.objects.filter(subject__in=others, state=Approval.PENDING, pk__lt=row.pk).exists()
 
 
 def hashes(rows: Iterable[Approval]) -> dict[int, str]:

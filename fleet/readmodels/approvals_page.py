@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 
 from fleet.access.rights import APPROVE, POLICY
 from fleet.inventory.models import Cluster
-from fleet.lifecycle import ballots
+from fleet.lifecycle import ballots, forcing
 from fleet.policy import approvals
 from fleet.policy.models import Approval, ApprovalVote
 from fleet.readmodels import words
@@ -74,7 +74,19 @@ class Request:
 
     @property
     def pods(self) -> int:
-        return int(self.row.summary.get("pods", 0))
+        told = self.row.summary.get("pods", 0)
+        return len(told) if isinstance(told, list) else int(told)
+
+    @property
+    def named_pods(self) -> list[str]:
+        """The pods that it is about, where it is about single ones."""
+        told = self.row.summary.get("pods", 0)
+        return [str(pod) for pod in told] if isinstance(told, list) else []
+
+    @property
+    def workflow(self) -> int | None:
+        """The workflow that it lets go on."""
+        return self.about_id if self.about in ("workflow", *forcing.SUBJECTS.values()) else None
 
     @property
     def changes(self) -> list[str]:

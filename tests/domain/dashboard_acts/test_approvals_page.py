@@ -7,11 +7,11 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from fleet.inventory.models import Cluster, Node
-from fleet.lifecycle import manual
+from fleet.lifecycle import forcing, manual
 from fleet.lifecycle.models import Workflow
 from fleet.policy import asking
 from fleet.policy.models import Approval
-from tests.builders import TestClock, a_cluster, a_node
+from tests.builders import TestClock, a_cluster, a_node, a_workflow
 from tests.domain.dashboard_acts.conftest import NAMES, NOW, client_of
 
 
@@ -138,6 +138,20 @@ def test_the_page_costs_the_same_whatever_waits(
         ask(node)
     with django_assert_max_num_queries(10):
         page_of(client)
+
+
+def test_what_is_asked_for_a_drain_is_voted_on_here_in_its_order(rack: list[Node]) -> None:
+    workflow = a_workflow(rack[0], state="blocked", step=1)
+    forced = forcing.ask(workflow, "force", {"u1": "serving/cache-2"}, "ann", "the vendor waits", NOW)
+    head = forcing.ask(workflow, "ray_head", {"u2": "ray/head"}, "ann", "the vendor waits", NOW)
+    client = client_of("approver")
+    page = page_of(client)
+    for text in (f"Drain by force on {NAMES[0]}", "serving/cache-2", "ray/head", f"/workflows/{workflow.pk}/"):
+        assert text in page, text
+    assert "answer that first" in vote(client, head, "yes")
+    vote(client, forced, "yes")
+    vote(client, head, "yes")
+    assert {row.state for row in Approval.objects.all()} == {"approved"}
 
 
 def test_an_empty_inbox_names_what_comes_here(cluster: Cluster) -> None:
