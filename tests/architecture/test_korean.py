@@ -11,6 +11,7 @@ import pytest
 from django.utils import translation
 
 from dashboard.words import STATE_WORD, VERDICT_WORD
+from fleet.ops.management.commands import makemessages
 from fleet.readmodels import reasons, words
 from tests.architecture.sources import ROOT
 
@@ -96,3 +97,13 @@ def test_a_stored_sentence_is_said_in_korean_with_its_numbers() -> None:
     assert said == "랙 r07: 동시 작업 2대 중 2대(gpu-r07-03, gpu-r07-11)."
     with translation.override("en"):
         assert reasons.told(reasons.of("cap_in_flight"), stored) == stored
+
+
+def test_the_command_reads_the_short_names_of_gettext() -> None:
+    """`lazy` and `noop` are read too, so that every reason is in the file, in Korean or not yet."""
+    assert {"--keyword=lazy", "--keyword=noop"} <= set(makemessages.Command.xgettext_options)
+    with translation.override("en"):
+        texts = {str(said) for one in reasons.CATALOGUE.values() for said in (one.name, one.text, one.clears, one.do)}
+    assert len(texts) > 200
+    missing = sorted(texts - set(entries()))
+    assert len(missing) <= len(texts) // 20, f"manage.py makemessages -l ko --no-location --no-wrap: {missing}"
