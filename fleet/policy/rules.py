@@ -66,12 +66,14 @@ class CapRule:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node and the scopes that it lies in. `serves`: work runs on it, or new work may come."""
+    """A node and the scopes that it lies in. `serves`: work runs on it, or new work may come. `begun`: the disruptive
+    verb that is asked about has its claim already, so that the rates count it."""
 
     node_id: int
     name: str
     scopes: tuple[ScopeKey, ...]
     serves: bool = True
+    begun: bool = False
 
 
 @dataclass(slots=True)
@@ -126,7 +128,7 @@ def _cap(cap: CapRule, key: ScopeKey, place: Place, tally: Tally, now: datetime)
 def _rate(cap: CapRule, key: ScopeKey, place: Place, tally: Tally, now: datetime) -> Decision:
     limit, window = cap.limit(tally.sizes.get(key, 0)), timedelta(seconds=cap.window or 3600)
     recent = sorted(at for at in tally.begun.get(key, []) if at > now - window)
-    if limit is None or len(recent) < limit:
+    if limit is None or len(recent) - place.begun < limit:
         return ALLOWED
     text = f"{where(key)}: {len(recent)} of {limit} disruptive verbs begun in the last {span(window)}."
     return Decision("rate", text, max(recent[len(recent) - limit] + window, now + MIN_WAIT))

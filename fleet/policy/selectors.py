@@ -168,9 +168,21 @@ def _count_begun(tally: Tally, places: dict[int, Place], now: datetime) -> None:
     if longest is None:
         return
     since = now - timedelta(seconds=longest)
-    for node_id, at in Claim.objects.filter(kind=IN_FLIGHT, claimed_at__gt=since).values_list("node_id", "claimed_at"):
-        if node_id in places:
-            tally.begin(places[node_id], at)
+    begun = list(Claim.objects.filter(kind=IN_FLIGHT, claimed_at__gt=since).values_list("node_id", "claimed_at"))
+    gone = _places_of_gone({node_id for node_id, _ in begun if node_id not in places})
+    for node_id, at in begun:
+        place = places.get(node_id) or gone.get(node_id)
+        if place is not None:
+            tally.begin(place, at)
+
+
+def _places_of_gone(node_ids: set[int]) -> dict[int, Place]:
+    """Where nodes stood that have left or are not managed any more: what was done to them counts all the same."""
+    if not node_ids:
+        return {}
+    fields = ("pk", "name", "cluster__name", "pool__name", "rack", "leaf", "nvlink_domain", "tenant")
+    rows = Node.objects.filter(pk__in=node_ids).values_list(*fields)
+    return {pk: Place(pk, name, scopes_of(*scopes)) for pk, name, *scopes in rows}
 
 
 def usual_durations() -> dict[str, timedelta]:

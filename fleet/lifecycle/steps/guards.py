@@ -7,6 +7,8 @@ any doubt.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fleet.health.models import Incident
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.grants import REASK
@@ -42,6 +44,7 @@ def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
     place = fleet.places.get(ctx.workflow.node_id)
     if place is None:
         return Blocked("unmanaged", "The node is not in the managed set any more.", 60)
+    place = replace(place, begun=True)  # its claim is held: the last look counts everybody else
     decision = decide(IN_FLIGHT, place, policy.caps_of(ctx.workflow.cluster_id), fleet.tally, ctx.now)
     if not decision.allowed:
         return Blocked(decision.code, decision.text, 30, decision.until)

@@ -7,7 +7,7 @@ from datetime import time, timedelta
 import pytest
 
 from fleet.audit.models import AuditRow
-from fleet.inventory.models import Cluster
+from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle import services
 from fleet.lifecycle.models import Workflow
 from fleet.policy.models import Breaker, BreakerRule, Cap, Window
@@ -121,3 +121,13 @@ def test_a_freeze_that_begins_between_grant_and_act_is_kept(world: World) -> Non
         Window.objects.create(kind="freeze", name="now", zone="UTC", start=time(0), minutes=1440, created_at=now)
         world.run(60)
         assert world.resets == [] and again(workflow).blocked_code == "freeze"
+
+
+def test_a_node_that_left_makes_no_room_in_a_rate(world: World) -> None:
+    Cap.objects.create(kind="rate", scope="rack", absolute=1, window=3600)
+    first = fault(world, NAMES[0])
+    assert world.run(300, lambda: again(first).state == "succeeded")
+    Node.objects.filter(name=NAMES[0]).update(gone_at=world.clock.now())
+    second = fault(world, NAMES[1])
+    world.run(30)
+    assert again(second).blocked_code == "rate" and "1 of 1" in again(second).blocked_text
