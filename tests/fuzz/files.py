@@ -22,6 +22,8 @@ from fleet.adapters.ufm import decode as ufm
 from fleet.health.rules.siterules import BadRules, parse
 from fleet.inventory import files, targets
 from fleet.lifecycle import playbook_file
+from fleet.policy import document_file
+from fleet.policy.document import text_of
 from fleet.ports import plainyaml
 from fleet.ports.cluster import Change, NodeSeen, PodSeen
 from fleet.ports.errors import PermanentError, PortError
@@ -153,6 +155,15 @@ def playbooks(data: bytes) -> None:
         playbook_file.parse(data.decode("utf-8", "surrogateescape"), "book.yaml")
     except playbook_file.BadPlaybooks as error:
         assert error.mistakes and all(mistake.line >= 1 and mistake.text for mistake in error.mistakes)
+
+
+def policy(data: bytes) -> None:
+    try:
+        found = document_file.parse(data.decode("utf-8", "surrogateescape"), "policy.yaml", ["seoul"], ["operator"])
+    except document_file.BadPolicy as error:
+        assert error.mistakes and all(mistake.line >= 1 and mistake.text for mistake in error.mistakes)
+        return
+    assert document_file.parse(text_of(found), "again", ["seoul"], ["operator"]) == found
 
 
 def target_list(data: bytes) -> None:

@@ -26,6 +26,7 @@ HARNESSES: dict[str, Callable[[bytes], None]] = {
     "inventory_yaml": files.inventory_yaml,
     "site_rules": files.site_rules,
     "playbooks": files.playbooks,
+    "policy": files.policy,
     "target_list": files.target_list,
     "fabric": files.fabric,
     "scenario": files.scenario,

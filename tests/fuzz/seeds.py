@@ -195,6 +195,12 @@ BOOK = (
     "version: 1\nplaybooks:\n- name: reboot\n  title: A reboot, then people\n  match: {action: [reboot_node], pool_kind: [bare_metal]}\n"
     "  attempts: 2\n  steps: [hold, drain: {deadline: 4h}, reboot: {ladder: [reboot, power_cycle]}, validate, soak, return]\n"
 )
+POLICY = (
+    "version: 1\ndefault:\n  caps:\n    hold: {fleet: 20%}\n    in_flight: {rack: 2, leaf: {nodes: 3, percent: 12.5}}\n"
+    "  rates: {fleet: {verbs: 20, within: 1h}}\n  floors: {tenant: 80%}\n  breaker: {percent: 10, window: 15m}\n  windows:\n"
+    "  - {kind: freeze, name: q, zone: Asia/Seoul, days: [mon], start: 22:30, lasts: 4h, begins: 2026-12-01, ends: 2027-01-01}\n"
+    "clusters: {seoul: {caps: {hold: {rack: none}}}}\napprovals: {bulk: {people: 2, within: 1h}}\nroles: {operator: 10}\n"
+)
 TARGETS = (
     "version: 1\nnodes:\n  n1:\n    exporters: {dcgm: http://10.0.0.1:9400/metrics, node: 'http://[::1]:9100/m'}\n    addresses: [10.0.0.1]\n"
     "    labels: {topology.muster.dev/rack: r01}\n    ports: {mlx5_0: '0x1070fd03000e1a2c'}\nfabric:\n- ufm: https://u.example.com\n"
@@ -276,6 +282,13 @@ def seeds() -> dict[str, list[bytes]]:
             BOOK.replace("reboot, power_cycle", "{a: b}, 7"),
             BOOK.replace("4h", "[4h]"),
             BOOK.replace("hold", "{a: [b]}"),
+        ),
+        "policy": _yaml(
+            POLICY,
+            POLICY.replace("Asia/Seoul", "../x"),
+            POLICY.replace("[mon]", "[[mon]]"),
+            POLICY.replace("rack: none", "{a: b}: 1"),
+            POLICY.replace("2027-01-01", "9999-12-31T23:59:59-23:59"),
         ),
         "target_list": _yaml(TARGETS),
         "fabric": _fabric(),
