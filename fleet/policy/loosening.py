@@ -15,6 +15,7 @@ from datetime import datetime
 
 from fleet.policy.breaker import TripRule
 from fleet.policy.document import KINDS, WEEKDAYS, Policy, amount, span
+from fleet.policy.rolecaps import USUAL
 from fleet.policy.rules import FLOOR, RATE, SCOPES, CapRule
 from fleet.policy.windows import FREEZE, Window
 
@@ -202,11 +203,6 @@ def _asked(rule: tuple[int, int] | None) -> str:
 
 def _roles(old: Policy, new: Policy) -> Iterator[Change]:
     for role in sorted({*old.roles, *new.roles}):
-        was, now = old.roles.get(role), new.roles.get(role)
-        if was != now:
-            looser = was is not None and (now is None or now > was)
-            yield Change("", f"roles.{role}", _number(was), _number(now), looser)
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else str(value)
+        was, now = (policy.roles.get(role, USUAL.get(role, 0)) for policy in (old, new))
+        if old.roles.get(role) != new.roles.get(role):
+            yield Change("", f"roles.{role}", str(was), str(now), now > was)

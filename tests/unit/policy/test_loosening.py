@@ -228,6 +228,9 @@ def test_fewer_people_a_longer_life_and_more_nodes_for_a_role_are_looser() -> No
     assert loose("approvals: {bulk: {people: 2}}", "approvals: {bulk: {people: 3, within: 30m}}") == []
     assert loose("roles: {operator: 10}", "roles: {operator: 20}") == ["roles.operator"]
     assert loose("roles: {operator: 10}", "roles: {operator: 5}") == []
+    assert loose("default: {}", "roles: {operator: 10000}") == ["roles.operator"], "above its usual number"
+    assert loose("default: {}", "roles: {operator: 5, policy: 0}") == []
+    assert loose("roles: {operator: 5}", "default: {}") == ["roles.operator"], "back to its usual number"
 
 
 @given(policies)
