@@ -107,4 +107,4 @@ def _follow(here: Site, seconds: float) -> tuple[Seen, int]:
 
 def _rows(here: Site, sql: str) -> Rows:
     with psycopg.connect(here.database, autocommit=True) as link:
-        return list(link.execute(sql).fetchall())  # type: ignore[call-overload]
+        return list(link.execute(sql).fetchall())

@@ -125,7 +125,16 @@ def test_every_page_says_that_all_is_stopped_by_whom_why_and_how_to_resume(viewe
     an_incident(a_node(a_cluster()))
     operator = Client()
     operator.force_login(person("operator"))
-    pages = ("/fleet/", "/nodes/gpu-r01-01/", "/incidents/", "/workflows/", "/tickets/", "/audit/", "/rules/", "/nowhere")
+    pages = (
+        "/fleet/",
+        "/nodes/gpu-r01-01/",
+        "/incidents/",
+        "/workflows/",
+        "/tickets/",
+        "/audit/",
+        "/rules/",
+        "/nowhere",
+    )
     for page in pages:
         assert 'id="stopped"' not in viewer.get(page).content.decode()
     operator.post("/switch/", {"stopped": "1"})
