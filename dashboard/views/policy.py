@@ -30,6 +30,7 @@ from fleet.policy.approvals import plan_hash
 from fleet.policy.document import LEVELS, Policy, text_of
 from fleet.policy.document_file import BadPolicy
 from fleet.policy.loosening import compare
+from fleet.policy.models import PolicyVersion
 from fleet.policy.rules import SCOPES
 from fleet.readmodels import policy_effects, policy_page, words
 
@@ -156,6 +157,8 @@ def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         versions.withdraw(pk, request.user.get_username(), request.POST.get("reason", ""), clock.now())
         messages.success(request, _("It is not asked for any more."))
+    except PolicyVersion.DoesNotExist as error:
+        raise Http404 from error
     except versions.Refused as error:
         messages.error(request, str(error))
     return HttpResponseRedirect(reverse("policy"))

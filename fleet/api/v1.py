@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.http.request import RawPostDataException
 from ninja import NinjaAPI, Query, Schema
 from ninja.errors import HttpError
 
@@ -30,6 +31,14 @@ api = NinjaAPI(
     auth=[by_session, ByToken()],
     description="Keeps a GPU fleet whole: nodes, why they are as they are, workflows and incidents.",
 )
+
+
+@api.exception_handler(RawPostDataException)
+def not_json(request: HttpRequest, error: Exception) -> HttpResponse:
+    """A form was sent: whoever looked for its token has read the body, and no body of ours is a form."""
+    return api.create_response(
+        request, {"detail": "The body must be JSON (Content-Type: application/json)."}, status=415
+    )
 
 
 class NodeOut(Schema):
