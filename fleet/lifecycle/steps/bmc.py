@@ -6,13 +6,15 @@ pages show it. Refuses two calls at once: every session, reads too, is an intent
 
 from __future__ import annotations
 
+from typing import Any
+
 from fleet.inventory.models import Bmc
 from fleet.lifecycle import intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.models import Intent
 from fleet.lifecycle.outcomes import Blocked, Outcome, Repair, Wait
-from fleet.ports.errors import IdentityMismatch, PermanentError, PortError
-from fleet.ports.power import PowerSeen
+from fleet.ports.errors import IdentityMismatch, PermanentError, PortError, TemporaryError, UnknownOutcome
+from fleet.ports.power import PowerSeen, PowerVerb
 
 
 def probe(ctx: Context, row: Bmc) -> PowerSeen | Outcome:
@@ -32,6 +34,42 @@ def probe(ctx: Context, row: Bmc) -> PowerSeen | Outcome:
     Intent.objects.filter(pk=intent.pk).delete()  # a reading that succeeded leaves no trace worth keeping
     Bmc.objects.filter(pk=row.pk).update(condition="", condition_text="", condition_since=None, answered_at=ctx.now)
     return seen
+
+
+def send(
+    ctx: Context,
+    row: Bmc,
+    verb: PowerVerb,
+    kind: str,
+    sent: str,
+    taken: str,
+    before: dict[str, Any] | None = None,
+) -> Outcome:
+    """Exactly one power call under one intent of `kind`. Whatever may have happened is left to be observed."""
+    try:
+        intent = intents.begin(
+            ctx.workflow, ctx.step, kind, f"{verb} {row.address}", ctx.now, bmc_id=row.pk, before=before
+        )
+    except intents.BmcBusy as busy:
+        return wait_for(ctx, busy)
+    left = intents.seconds_left(intent, ctx.now)
+    if left <= 0:
+        intents.resolve(intent, intents.REFUSED, "Not sent: the time of the call had passed.", ctx.now)
+        return Wait(ctx.timing.poll, "This worker stood still for too long; looking again before anything is sent.")
+    try:
+        ctx.ports.power.reset(ctx.ports.target(row), verb, left)
+    except UnknownOutcome as error:
+        intents.resolve(intent, intents.UNKNOWN, str(error), ctx.now)
+        return Wait(intents.BMC_CALL_SECONDS, f"No answer to {verb}; observing before anything else: {error}")
+    except TemporaryError as error:
+        outcome = intents.UNKNOWN if error.code == "bmc_error" else intents.REFUSED
+        intents.resolve(intent, outcome, str(error), ctx.now)
+        return refused(ctx, row, error)
+    except PermanentError as error:
+        intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
+        return given_up(ctx, row, error)
+    intents.resolve(intent, intents.DONE, taken, ctx.now)
+    return Wait(ctx.timing.poll, sent)
 
 
 def wait_for(ctx: Context, busy: intents.BmcBusy) -> Outcome:

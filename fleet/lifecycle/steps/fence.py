@@ -20,7 +20,6 @@ from fleet.lifecycle.steps.guards import recheck
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
 from fleet.ports.cluster import OUT_OF_SERVICE, NodeSeen
-from fleet.ports.errors import PermanentError, TemporaryError, UnknownOutcome
 from fleet.ports.power import PowerSeen, PowerState, PowerVerb
 
 VERB = "power"
@@ -80,27 +79,7 @@ def _power_off(ctx: Context, node: NodeSeen) -> Outcome:
 def _send(ctx: Context, row: Bmc, verb: PowerVerb) -> Outcome:
     """One power call under one intent."""
     move(ctx, NodeState.REMEDIATING)
-    try:
-        intent = intents.begin(ctx.workflow, ctx.step, VERB, f"{verb} {row.address}", ctx.now, bmc_id=row.pk)
-    except intents.BmcBusy as busy:
-        return bmc.wait_for(ctx, busy)
-    left = intents.seconds_left(intent, ctx.now)
-    if left <= 0:
-        intents.resolve(intent, intents.REFUSED, "Not sent: the time of the call had passed.", ctx.now)
-        return Wait(ctx.timing.poll, "This worker stood still for too long; looking again before anything is sent.")
-    try:
-        ctx.ports.power.reset(ctx.ports.target(row), verb, left)
-    except UnknownOutcome as error:
-        intents.resolve(intent, intents.UNKNOWN, str(error), ctx.now)
-        return Wait(intents.BMC_CALL_SECONDS, f"No answer; observing before anything else: {error}")
-    except TemporaryError as error:
-        intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
-        return bmc.refused(ctx, row, error)
-    except PermanentError as error:
-        intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
-        return bmc.given_up(ctx, row, error)
-    intents.resolve(intent, intents.DONE, "Taken by the BMC.", ctx.now)
-    return Wait(ctx.timing.poll, f"{verb} sent.")
+    return bmc.send(ctx, row, verb, VERB, f"{verb} sent.", "Taken by the BMC.")
 
 
 def _last(ctx: Context, verb: str) -> Intent | None:

@@ -22,7 +22,6 @@ from fleet.lifecycle.steps.guards import recheck
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
 from fleet.ports.cluster import NodeSeen
-from fleet.ports.errors import PermanentError, TemporaryError, UnknownOutcome
 from fleet.ports.power import PowerSeen, PowerVerb
 
 MAX_TRIES = 3
@@ -68,30 +67,8 @@ def _begin(ctx: Context, node: NodeSeen, tries: int) -> Outcome:
         "ready": node.ready,
     }
     verb = _verb(seen, tries, ctx.workflow.verb == POWER_CYCLE)
-    try:
-        intent = intents.begin(
-            ctx.workflow, ctx.step, VERB, f"{verb} {row.address}", ctx.now, bmc_id=row.pk, before=before
-        )
-    except intents.BmcBusy as busy:
-        return bmc.wait_for(ctx, busy)
-    left = intents.seconds_left(intent, ctx.now)
-    if left <= 0:
-        intents.resolve(intent, intents.REFUSED, "Not sent: the time of the call had passed.", ctx.now)
-        return Wait(ctx.timing.poll, "This worker stood still for too long; looking again before anything is sent.")
-    try:
-        ctx.ports.power.reset(ctx.ports.target(row), verb, left)
-    except UnknownOutcome as error:
-        intents.resolve(intent, intents.UNKNOWN, str(error), ctx.now)
-        return Wait(intents.BMC_CALL_SECONDS, f"No answer to the reset; observing before anything else: {error}")
-    except TemporaryError as error:
-        outcome = intents.UNKNOWN if error.code == "bmc_error" else intents.REFUSED
-        intents.resolve(intent, outcome, str(error), ctx.now)
-        return bmc.refused(ctx, row, error)
-    except PermanentError as error:
-        intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
-        return bmc.given_up(ctx, row, error)
-    intents.resolve(intent, intents.DONE, "The BMC took the reset; the node's boot id will prove it.", ctx.now)
-    return Wait(ctx.timing.poll, f"{verb} sent; waiting for the node to come back.")
+    sent = f"{verb} sent; waiting for the node to come back."
+    return bmc.send(ctx, row, verb, VERB, sent, "The BMC took the reset; the node's boot id will prove it.", before)
 
 
 def _verb(seen: PowerSeen, tries: int, harder: bool) -> PowerVerb:
