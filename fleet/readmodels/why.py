@@ -133,6 +133,15 @@ def _shared(node: Node) -> Incident | None:
     return shared.order_by("pk").first()
 
 
+def _quiet(node: Node) -> str:
+    """Nothing is known to be wrong; a node of which nothing is known is not well for that."""
+    verdict = getattr(node, "verdict_row", None)
+    if verdict is None or verdict.verdict == "healthy":
+        return "Nothing is wrong and nothing is under way."
+    said = verdict.reason.rstrip(".") or f"The verdict is {verdict.verdict}"
+    return f"{said}. Nothing is under way: what is not known to be a fault is watched, never acted upon."
+
+
 def sentence(
     node: Node,
     workflow: Workflow | None,
@@ -150,7 +159,7 @@ def sentence(
             return f"{told} Another installation of Muster holds it, with the mark {foreign_mark}.".strip()
         if node.foreign_hold:
             return f"{told} It was cordoned outside Muster; whoever did it must uncordon it.".strip()
-        return told or "Nothing is wrong and nothing is under way."
+        return told or _quiet(node)
     cause = f" because {incident.title}" if incident else ""
     if workflow.state == WorkflowState.PLANNED:
         verbs = ", ".join(item["verb"] for item in workflow.plan)
