@@ -1,0 +1,132 @@
+"""Which objects speak of one gang, and which members are its.
+
+Decides by owner references and names alone: a scheduler's group is a gang; where no scheduler groups, the object
+nearest to the pods is (a RayCluster, not its RayJob); what admits (Kueue's Workload) belongs to every gang of the
+job that it admits. Pods without any object are grouped by who made them. Refuses to guess from name prefixes, and to
+drop a member because its object is not there: such a gang is shown, and its object is said to be missing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fleet.ports.gangs import GangObject, Member, key_of
+
+ADMITTING = frozenset({"kueue"})
+NO_GANG = frozenset({"DaemonSet", "Node"})  # makers whose pods never wait for each other
+
+
+@dataclass(slots=True)
+class Joined:
+    """One gang before it is counted: its objects, the anchor first, and its members."""
+
+    key: str
+    objects: tuple[GangObject, ...]
+    members: list[Member] = field(default_factory=list)
+
+
+def join(objects: Iterable[GangObject], members: Iterable[Member]) -> dict[str, Joined]:
+    """Gangs by key. Linear in objects and members."""
+    book = ObjectBook(objects)
+    found = {key: Joined(key, book.spoken_of(key)) for key in book.anchors}
+    for member in members:
+        key = book.gang_of(member)
+        if key:
+            gang = found.get(key)
+            if gang is None:
+                gang = found[key] = Joined(key, ())
+            gang.members.append(member)
+    return found
+
+
+class ObjectBook:
+    """The objects of a cluster joined; looked up for each member. Built anew when an object comes, goes or moves."""
+
+    def __init__(self, objects: Iterable[GangObject]) -> None:
+        self.by_key = {one.ref.key: one for one in objects}
+        by_uid = {one.ref.uid: one.ref.key for one in self.by_key.values() if one.ref.uid}
+        self._above = {key: self._parents(one, by_uid) for key, one in self.by_key.items()}
+        below = _turned(self._above)
+        self._admits: dict[str, list[str]] = defaultdict(list)  # what is admitted -> the admitting objects
+        for key, one in self.by_key.items():
+            if one.ref.system in ADMITTING:
+                for parent in self._above[key]:
+                    self._admits[parent].append(key)
+        self.anchors = self._anchors(below)
+        self._by_uid = by_uid
+        self._gangs: dict[str, list[str]] = defaultdict(list)  # object -> the gangs it speaks of
+        self._spoken: dict[str, tuple[GangObject, ...]] = {}
+        for anchor in self.anchors:
+            keys = self._closure(anchor)
+            self._spoken[anchor] = tuple(self.by_key[key] for key in keys)
+            for key in keys:
+                self._gangs[key].append(anchor)
+
+    def spoken_of(self, anchor: str) -> tuple[GangObject, ...]:
+        return self._spoken[anchor]
+
+    def gang_of(self, member: Member) -> str:
+        """The key of the member's gang, "" for pods that wait for nobody and need no GPU."""
+        for link in member.links:
+            gangs = self._gangs.get(link)
+            if gangs and len(gangs) == 1:
+                return gangs[0]
+        owner = self._by_uid.get(member.owner_uid, "") if member.owner_uid else ""
+        if owner and len(self._gangs.get(owner, ())) == 1:
+            return self._gangs[owner][0]
+        if member.links:
+            return member.links[0]
+        return _by_maker(member)
+
+    def _parents(self, one: GangObject, by_uid: Mapping[str, str]) -> list[str]:
+        """Keys of the objects it belongs to: those that own it and those that it names."""
+        owners = (by_uid[uid] for uid in one.owners if uid in by_uid)
+        named = (key for key in one.links if key in self.by_key)
+        return list(dict.fromkeys(key for key in (*owners, *named) if key != one.ref.key))
+
+    def _anchors(self, below: Mapping[str, list[str]]) -> list[str]:
+        """Groups of placing schedulers; then whatever has nothing below it and is not spoken of by such a group."""
+        placing = [key for key, one in self.by_key.items() if one.places and one.ref.system not in ADMITTING]
+        covered = {key for anchor in placing for key in self._upwards(anchor)}
+        rest = []
+        for key, one in self.by_key.items():
+            children = [child for child in below.get(key, ()) if self.by_key[child].ref.system not in ADMITTING]
+            admits_known = one.ref.system in ADMITTING and bool(self._above[key])
+            if key not in covered and not children and not admits_known:
+                rest.append(key)
+        return placing + rest
+
+    def _upwards(self, key: str) -> list[str]:
+        """The object, then what it belongs to, nearest first; a circle of references ends."""
+        seen = {key: None}
+        queue = [key]
+        for here in queue:
+            for parent in self._above.get(here, ()):
+                if parent not in seen:
+                    seen[parent] = None
+                    queue.append(parent)
+        return list(seen)
+
+    def _closure(self, anchor: str) -> list[str]:
+        keys = self._upwards(anchor)
+        admitting = [key for here in keys for key in self._admits.get(here, ())]
+        return list(dict.fromkeys([*keys, *admitting]))
+
+
+def _turned(above: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    below: dict[str, list[str]] = defaultdict(list)
+    for key, parents in above.items():
+        for parent in parents:
+            below[parent].append(key)
+    return below
+
+
+def _by_maker(member: Member) -> str:
+    """Pods that ask for GPUs and name no gang, by their controlling owner; a bare pod is alone."""
+    kind, _, name = member.owner.partition("/")
+    if not member.need.gpus or kind in NO_GANG:
+        return ""
+    namespace, _, pod = member.key.partition("/")
+    return key_of("pods", kind or "Pod", namespace, name or pod)

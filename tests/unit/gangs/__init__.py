@@ -1,0 +1,1 @@
+"""Gangs: objects joined, members counted, reasons found."""
