@@ -23,8 +23,6 @@ SHARE = 0.95
 """So much of all texts is in Korean at least; what is missing is shown in English."""
 MARKS = {"_", "gettext", "gettext_lazy", "gettext_noop", "lazy", "noop", "ngettext", "ngettext_lazy"}
 IN_TEMPLATE = re.compile(r"""\b(?:gettext|ngettext|_)\((u?'(?:[^'\\]|\\.)*'|u?"(?:[^"\\]|\\.)*")""")
-    r"""\b(?:gettext|ngettext|_)\((u?'(?:[^'\\\\]|\\\\.)*'|u?"(?:[^"\\\\]|\\\\.)*")""".replace("\\\\", "\\")
-)
 
 
 def _text(block: str, name: str) -> str:
