@@ -1,11 +1,13 @@
 """PodDisruptionBudgets: how many pods may be missing right now.
 
 It decides the status of every budget whenever a pod or a budget changes. It refuses to count a pod that is about to
-go: an eviction that was allowed has been spent until its replacement is ready.
+go: an eviction that was allowed has been spent until its replacement is ready. What a change costs does not grow with
+the pods that a budget covers.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -15,6 +17,34 @@ from fleet.simulator.store import Event, Record, Store
 from fleet.simulator.timeline import Timeline
 
 Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Covered:
+    """The pods of one budget, counted as they come and go."""
+
+    pods: dict[str, Record] = field(default_factory=dict)
+    up: int = 0  # ready, and not about to go
+    of_owner: Counter[str] = field(default_factory=Counter)
+    standing: Counter[str] = field(default_factory=Counter)  # of each owner, not about to go
+
+    def put(self, pod: Record) -> None:
+        self.drop(pod.key)
+        self.pods[pod.key] = pod
+        self._count(pod, 1)
+
+    def drop(self, key: str) -> None:
+        pod = self.pods.pop(key, None)
+        if pod is not None:
+            self._count(pod, -1)
+
+    def _count(self, pod: Record, one: int) -> None:
+        owner = f"{pod.namespace}/{pod.labels.get('app')}-{pod.labels.get('pod-template-hash')}"
+        self.up += one * (pod.ready and not pod.deleting)
+        self.standing[owner] += one * (not pod.deleting)
+        self.of_owner[owner] += one
+        if not self.of_owner[owner]:
+            del self.of_owner[owner], self.standing[owner]
 
 
 class Budgets:
@@ -27,7 +57,7 @@ class Budgets:
         self.timeline = timeline
         self.active = False  # during construction every pod would recount everything
         self.tests: dict[str, LabelTest] = {}
-        self.members: defaultdict[str, dict[str, Record]] = defaultdict(dict)  # budget -> the pods it covers
+        self.members: defaultdict[str, Covered] = defaultdict(Covered)
         # namespace and app -> budgets that select by that label alone; others are asked about every pod ("" as app)
         self.by_app: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self.pods.listeners.append(self._pod_changed)
@@ -40,12 +70,12 @@ class Budgets:
         for pod in self.pods.records.values():
             for key in self._candidates(pod):
                 if self.tests[key](pod.labels):
-                    self.members[key][pod.key] = pod
+                    self.members[key].put(pod)
         for record in self.budgets.ordered():
             self.recount(record.key)
 
     def covering(self, pod: Record) -> list[Json]:
-        keys = sorted(key for key in self._candidates(pod) if pod.key in self.members[key])
+        keys = sorted(key for key in self._candidates(pod) if pod.key in self.members[key].pods)
         return [budget for key in keys if (budget := self.budgets.read(key)) is not None]
 
     def spend(self, budget: Json, pod: Record) -> None:
@@ -58,11 +88,12 @@ class Budgets:
         budget = self.budgets.read(key)
         if budget is None:
             return
-        pods = self.members[key].values()
+        covered = self.members[key]
         old = budget.get("status") or {}
-        disrupted = {n: t for n, t in (old.get("disruptedPods") or {}).items() if self._still(key, n)}
-        healthy = sum(1 for pod in pods if pod.ready and not pod.deleting and pod.name not in disrupted)
-        expected, desired = self._wanted(budget["spec"], list(pods))
+        going = {n: self._still(key, n) for n in old.get("disruptedPods") or {}}
+        disrupted = {n: t for n, t in (old.get("disruptedPods") or {}).items() if going[n]}
+        healthy = covered.up - sum(pod.ready for pod in going.values() if pod)
+        expected, desired = self._wanted(budget["spec"], covered)
         status: Json = {
             "currentHealthy": healthy,
             "desiredHealthy": desired,
@@ -86,23 +117,17 @@ class Budgets:
             ]
             self.budgets.put(budget | {"status": status})
 
-    def _still(self, key: str, name: str) -> bool:
-        pod = self.members[key].get(f"{key.partition('/')[0]}/{name}")
-        return pod is not None and not pod.deleting
+    def _still(self, key: str, name: str) -> Record | None:
+        """The pod whose eviction was allowed and has not begun."""
+        pod = self.members[key].pods.get(f"{key.partition('/')[0]}/{name}")
+        return None if pod is None or pod.deleting else pod
 
-    def _wanted(self, spec: Json, pods: list[Record]) -> tuple[int, int]:
+    def _wanted(self, spec: Json, covered: Covered) -> tuple[int, int]:
         """How many pods there should be, and how many of them must be healthy."""
-        expected, seen = 0, set()
-        for pod in pods:
-            owner = f"{pod.namespace}/{pod.labels.get('app')}-{pod.labels.get('pod-template-hash')}"
-            if owner in seen:
-                continue
+        expected = 0
+        for owner, standing in covered.standing.items():
             replicas = self.sets.read(owner)
-            if replicas is None:
-                expected += not pod.deleting
-            else:
-                expected += replicas["spec"]["replicas"]
-                seen.add(owner)
+            expected += standing if replicas is None else replicas["spec"]["replicas"]
         if "maxUnavailable" in spec:
             return expected, max(0, expected - _share(spec["maxUnavailable"], expected))
         return expected, _share(spec.get("minAvailable", 1), expected)
@@ -126,8 +151,9 @@ class Budgets:
     def _learn(self, record: Record) -> None:
         self._forget(record)
         test = self._watch(record)
-        mine = {p.key: p for p in self.pods.records.values() if p.namespace == record.namespace and test(p.labels)}
-        self.members[record.key] = mine
+        for pod in self.pods.records.values():
+            if pod.namespace == record.namespace and test(pod.labels):
+                self.members[record.key].put(pod)
 
     def _budget_changed(self, event: Event) -> None:
         key = event.record.key
@@ -148,12 +174,12 @@ class Budgets:
             concerned |= self._candidates(before)
         for key in concerned:
             covered = event.type != "DELETED" and self.tests[key](pod.labels)
-            if not covered and pod.key not in self.members[key]:
+            if not covered and pod.key not in self.members[key].pods:
                 continue
             if covered:
-                self.members[key][pod.key] = pod
+                self.members[key].put(pod)
             else:
-                self.members[key].pop(pod.key, None)
+                self.members[key].drop(pod.key)
             if before is None or not covered or (pod.ready, pod.deleting) != (before.ready, before.deleting):
                 self.recount(key)
 

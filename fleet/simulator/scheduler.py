@@ -46,6 +46,7 @@ class Scheduler:
             self.pools.setdefault(host.pool, []).append(host)
         self.roomy = {pool: {host.name: host for host in members} for pool, members in self.pools.items()}
         self.waiting: dict[str, Need] = {}
+        self.explained: set[str] = set()  # uids of waiting pods that have been told why
         self.bound: dict[str, int] = {}  # gang -> bound members
         self.tainted: dict[str, list[Json]] = {}  # node -> what keeps pods away, when there is anything
         self.away: set[str] = set()  # nodes that are cordoned or not ready
@@ -102,9 +103,9 @@ class Scheduler:
     def _fits(self, host: Host, need: Need, taken: set[str]) -> bool:
         if host.name in taken:
             return False
-        if need.gpus and (host.free_gpus() < need.gpus or host.usable_gpus() < need.gpus):
-            return False
         if host.name in self.away and not _tolerates(need.tolerations, self.tainted.get(host.name, [])):
+            return False
+        if need.gpus and (host.free_gpus() < need.gpus or host.usable_gpus() < need.gpus):
             return False
         wanted = {k: v for k, v in need.selector.items() if k not in (HOSTNAME, LABEL + "pool")}
         record = self.nodes.get(host.name)
@@ -121,6 +122,9 @@ class Scheduler:
 
     def _explain(self, key: str, need: Need) -> None:
         """Once per pod, like the real one's first attempt."""
+        if need.uid in self.explained:
+            return
+        self.explained.add(need.uid)
         obj = self.pods.read(key)
         if obj is None or obj["status"].get("conditions"):
             return
@@ -142,6 +146,7 @@ class Scheduler:
         ended = event.type == "DELETED" or pod.phase in ("Succeeded", "Failed")
         if ended or pod.node or pod.deleting:
             self.waiting.pop(pod.key, None)
+            self.explained.discard(pod.uid)
         if pod.node and not ended and (before is None or not before.node):
             self._take(pod)
         elif pod.node and ended and (before is None or before.phase not in ("Succeeded", "Failed")):

@@ -12,6 +12,7 @@ class Stats:
 
     def __init__(self) -> None:
         self.writes: Counter[str] = Counter()
+        self.evictions: Counter[str] = Counter()  # accepted: its end began with it; repeated: it had begun; refused
         self.bmc: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.bmc_concurrent_max = 0
         self.boots: Counter[str] = Counter()
@@ -51,6 +52,7 @@ class Stats:
     def document(self) -> dict[str, Any]:
         return {
             "writes": dict(self.writes),
+            "evictions": dict(self.evictions),
             "bmc": {node: dict(calls) for node, calls in self.bmc.items()},
             "bmc_concurrent_max": self.bmc_concurrent_max,
             "boots": dict(self.boots),

@@ -194,9 +194,13 @@ class Workloads:
         return workload
 
     def _name(self, workload: Set, node: str = "") -> str:
-        suffix = "".join(self.rng.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
+        """One that nobody has: of thousands with one prefix, some draw the same suffix."""
         middle = f"-{workload.labels['pod-template-hash']}" if workload.kind == "Deployment" else ""
-        return f"{workload.name}{middle}-{suffix}"
+        while True:
+            suffix = "".join(self.rng.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
+            name = f"{workload.name}{middle}-{suffix}"
+            if self.pods.get(f"{workload.namespace}/{name}") is None:
+                return name
 
     def _pod(self, workload: Set, name: str, created: str) -> Json:
         labels = dict(workload.labels)

@@ -76,10 +76,11 @@ def all_cordoned(here: Site, names: list[str], seconds: float) -> dict[str, floa
     return found
 
 
-def evictions(here: Site) -> int:
-    """Taken by the API server so far, by its own count."""
+def evictions(here: Site) -> dict[str, int]:
+    """accepted, repeated and refused ones so far, by the API server's own count."""
     with urllib.request.urlopen(f"{here.simulator}/_sim/stats", timeout=10) as answer:  # noqa: S310
-        return int(json.load(answer)["writes"].get("create pods/eviction", 0))
+        found: dict[str, int] = json.load(answer)["evictions"]
+        return found
 
 
 def share(values: list[float], part: float) -> float:

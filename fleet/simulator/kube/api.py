@@ -131,7 +131,8 @@ class KubeApi:
             return self._whole(self.writing.patch(kind, target.key, target.sub, kind_of_patch, request.body, dry), kind)
         body = _json(request)
         if target.sub == "eviction":
-            return json_response(evict(self.store, self.writing, self.budgets, kind, target.key, body, dry), 201)
+            done = evict(self.store, self.writing, self.budgets, self.stats, kind, target.key, body, dry)
+            return json_response(done, 201)
         if verb == "create":
             return self._whole(self.writing.create(kind, target.namespace, body, dry), kind, 201)
         if verb == "update":

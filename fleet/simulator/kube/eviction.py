@@ -10,6 +10,7 @@ from fleet.simulator.budgets import Budgets
 from fleet.simulator.kube.errors import ApiError, bad_request, not_found
 from fleet.simulator.kube.kinds import Kind
 from fleet.simulator.kube.writing import Writing
+from fleet.simulator.stats import Stats
 from fleet.simulator.store import Record, Store
 
 Json = dict[str, Any]
@@ -17,7 +18,9 @@ WHY = ("EvictionByEvictionAPI", "Eviction API: evicting")
 REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
-def evict(store: Store, writing: Writing, budgets: Budgets, kind: Kind, key: str, body: Any, dry: bool) -> Json:
+def evict(
+    store: Store, writing: Writing, budgets: Budgets, stats: Stats, kind: Kind, key: str, body: Any, dry: bool
+) -> Json:
     name = key.rpartition("/")[2]
     record = store["pods"].get(key)
     if record is None:
@@ -30,8 +33,13 @@ def evict(store: Store, writing: Writing, budgets: Budgets, kind: Kind, key: str
     dry = dry or bool(options.get("dryRun"))
     writing.check_preconditions(kind, record, options.get("preconditions") or {})
     if not (record.deleting or record.phase in ("Succeeded", "Failed", "Pending")):
-        _ask(budgets, record, dry)
+        try:
+            _ask(budgets, record, dry)
+        except ApiError:
+            stats.evictions["refused"] += 1
+            raise
     if not dry:
+        stats.evictions["repeated" if record.deleting else "accepted"] += 1
         writing.kubelets.delete(record, options.get("gracePeriodSeconds"), WHY)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
