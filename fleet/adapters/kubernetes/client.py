@@ -19,12 +19,15 @@ from kubernetes.client.exceptions import ApiException
 
 from fleet.adapters.kubernetes.credentials import connect
 from fleet.adapters.kubernetes.errors import Answer, Call, broken, refused
+from fleet.adapters.kubernetes.silence import Silence
 from fleet.adapters.kubernetes.wire import Cutter
 from fleet.ports.errors import PortError, TemporaryError
 
 CONNECT_SECONDS = 5.0
-READ_SECONDS = 30.0
-WRITE_SECONDS = 10.0
+READ_SECONDS = 8.0
+"""Of one object or a few: a worker's lease on its workflow is 10 s, and what ends later than that is not recorded."""
+PAGE_SECONDS = 30.0
+WRITE_SECONDS = 8.0
 RELOAD_SECONDS = 10.0
 MAX_ANSWER = 512 << 20  # a page of five hundred objects has a thousandth of it
 MERGE_PATCH = "application/merge-patch+json"
@@ -41,10 +44,19 @@ class ApiServer:
         self._client: ApiClient = connect(*self._source)
         self._loaded_at = time.monotonic()
         self.address: str = str(self._client.configuration.host)
+        self._silence = Silence()
 
-    def get(self, path: str, resource: str, *, verb: str = "get", params: Mapping[str, str] | None = None) -> Any:
+    def get(
+        self,
+        path: str,
+        resource: str,
+        *,
+        verb: str = "get",
+        params: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> Any:
         call = Call(self.address, verb, resource)
-        answer = self._exchange(call, "GET", path, params, None, READ_SECONDS)
+        answer = self._exchange(call, "GET", path, params, None, seconds or READ_SECONDS)
         if not answer.ok:
             raise refused(call, answer)
         return decode(call, answer)
@@ -91,8 +103,9 @@ class ApiServer:
         ends_at = time.monotonic() + seconds
         for last in (False, True):
             try:
-                response = self._send(call, method, path, params, body, (CONNECT_SECONDS, seconds), content_type)
-                answer = self._complete(call, response, ends_at)
+                with self._silence.asking(call):
+                    response = self._send(call, method, path, params, body, (CONNECT_SECONDS, seconds), content_type)
+                    answer = self._complete(call, response, ends_at)
             except TemporaryError as error:
                 if last or call.write or error.code != "api_cut" or time.monotonic() > ends_at:
                     raise

@@ -29,6 +29,8 @@ from fleet.ports.errors import (
 
 _CANNOT = re.compile(r'cannot (\S+) resource "([^"]+)"')
 _BUDGET = re.compile(r"[Dd]isruption budget (\S+?)[ .,](?:needs|is|does)")
+NO_ANSWER = ("api_unreachable", "api_timeout")
+"""Nobody was reached, or nobody spoke in time. A write without an answer says less: it may be that write alone."""
 _BEFORE_SENDING = (wire.NewConnectionError, wire.ConnectTimeoutError, wire.ProxyError, wire.LocationValueError)
 
 

@@ -16,8 +16,9 @@ from typing import Any
 import orjson
 import urllib3
 
-from fleet.adapters.kubernetes.client import READ_SECONDS, ApiServer
+from fleet.adapters.kubernetes.client import PAGE_SECONDS, ApiServer
 from fleet.adapters.kubernetes.decode import version_of
+from fleet.adapters.kubernetes.doubt import Doubt
 from fleet.adapters.kubernetes.errors import Answer, Call, broken, refused
 from fleet.adapters.kubernetes.shapes import items, mapping, text
 from fleet.adapters.kubernetes.state import StreamState
@@ -45,6 +46,7 @@ class Tuning:
 
     watch_seconds: float = 290.0
     silence_margin: float = 15.0
+    doubt_after: float = 20.0  # without a word from an open stream, the server is asked whether it is there
     first_wait: float = 0.2
     longest_wait: float = 30.0
     fruitless_limit: int = 3
@@ -139,8 +141,10 @@ class ListWatch:
             if token:
                 params["continue"] = token
             try:
-                with Cutter(stop, 2 * READ_SECONDS) as cutter, cutter.following():
-                    page = self._api.get(self._resource.path, self._resource.name, verb="list", params=params)
+                with Cutter(stop, 2 * PAGE_SECONDS) as cutter, cutter.following():
+                    page = self._api.get(
+                        self._resource.path, self._resource.name, verb="list", params=params, seconds=PAGE_SECONDS
+                    )
             except ResyncNeeded:
                 if not token:
                     raise
@@ -174,18 +178,22 @@ class ListWatch:
             "timeoutSeconds": str(max(1, round(seconds))),
         }
         call = Call(self._api.address, "watch", self._resource.name)
-        with Cutter(stop, silence) as cutter, self._api.stream(call, self._resource.path, params, cutter) as response:
+        doubt = Doubt(self._tuning.doubt_after, lambda: self._api.get("/version", "version"))
+        ended = lambda: stop() or doubt.dead()  # noqa: E731
+        with Cutter(ended, silence) as cutter, self._api.stream(call, self._resource.path, params, cutter) as response:
             cutter.patience(silence)
             cursor.opened_at = time.monotonic()
             state.watching()
-            for line in self._lines(call, response, stop):
+            for line in self._lines(call, response, stop, doubt):
                 change = self._change(call, line, cursor)
                 if change is not None:
                     yield change
                 if stop():
                     return
 
-    def _lines(self, call: Call, response: urllib3.HTTPResponse, stop: Callable[[], bool]) -> Iterator[bytes]:
+    def _lines(
+        self, call: Call, response: urllib3.HTTPResponse, stop: Callable[[], bool], doubt: Doubt
+    ) -> Iterator[bytes]:
         tail: list[bytes] = []
         held = 0
         failure: Exception | None = None
@@ -196,6 +204,7 @@ class ListWatch:
                 chunk, failure = b"", error
             if not chunk:
                 break
+            doubt.heard()
             head, newline, rest = chunk.rpartition(b"\n")
             if newline:
                 lines = b"".join([*tail, head]).split(b"\n")
@@ -208,6 +217,7 @@ class ListWatch:
                     raise self._garbled(call, "a line without end", "watch_garbage")
         if stop():
             return
+        doubt.confirmed()
         if any(part.strip() for part in tail):
             raise self._garbled(call, "the stream was cut in the middle of an event", "watch_cut")
         if failure is not None:
