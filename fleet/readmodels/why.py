@@ -142,6 +142,15 @@ def _quiet(node: Node) -> str:
     return f"{said}. Nothing is under way: what is not known to be a fault is watched, never acted upon."
 
 
+def _unseen(node: Node) -> str:
+    """Since when the cluster's API server does not say what becomes of its nodes, and why; "" while it does."""
+    for stated in node.cluster.conditions or []:
+        if stated.get("code") == "watch_nodes":
+            at = datetime.fromisoformat(str(stated["since"]))
+            return f"What the API server says of it is not known since {at:%Y-%m-%d %H:%M:%S} UTC: {stated['text']}"
+    return ""
+
+
 def sentence(
     node: Node,
     workflow: Workflow | None,
@@ -159,7 +168,7 @@ def sentence(
             return f"{told} Another installation of Muster holds it, with the mark {foreign_mark}.".strip()
         if node.foreign_hold:
             return f"{told} It was cordoned outside Muster; whoever did it must uncordon it.".strip()
-        return told or _quiet(node)
+        return f"{told or _quiet(node)} {_unseen(node)}".strip()
     cause = f" because {incident.title}" if incident else ""
     if workflow.state == WorkflowState.PLANNED:
         verbs = ", ".join(item["verb"] for item in workflow.plan)
