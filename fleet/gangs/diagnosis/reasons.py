@@ -1,0 +1,156 @@
+"""Why a gang does not start: one code, the numbers behind it, the scheduler's own words, and the nodes to blame.
+
+Decides by the order of `fleet.ports.gangs.ReasonCode`: what its queue says outranks arithmetic, and arithmetic outranks
+a scheduler's "insufficient resources", which never names the node that is missing. Refuses a guess: where neither the
+system nor the arithmetic tells, it is UNKNOWN and says so, with the raw text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fleet.gangs.diagnosis.blocking import Blocker, blockers
+from fleet.gangs.diagnosis.packing import Space, fits
+from fleet.gangs.diagnosis.starting import Starter, level_of
+from fleet.gangs.form import Gang
+from fleet.ports.gangs import Need, QueueObject, ReasonCode, Said
+
+BEFORE_ROOM: tuple[ReasonCode, ...] = ("SUSPENDED", "QUEUE_STOPPED", "QUOTA", "EXCEEDS_MAX")
+AFTER_ROOM: tuple[ReasonCode, ...] = ("PRIORITY_BEHIND", "ADMISSION_CHECK", "BIND_FAILED", "IMAGE_OR_INIT")
+OF_ROOM: tuple[ReasonCode, ...] = ("NODE_UNHEALTHY", "TOPOLOGY", "FRAGMENTATION", "CAPACITY")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """`needs` GPUs to reach its minimum, `free` on nodes it may use, `slots` members that would fit there now.
+
+    `fits`: by arithmetic it could start now; None where the arithmetic cannot tell. `ahead`: keys of gangs in front of
+    it, the nearest last. `raw` keeps the system's text whatever the code.
+    """
+
+    code: ReasonCode
+    raw: str = ""
+    source: str = ""
+    since: datetime | None = None
+    fits: bool | None = None
+    needs: int = 0
+    free: int = 0
+    slots: int = 0
+    lacking: int = 0  # members
+    level: str = ""
+    blockers: tuple[Blocker, ...] = ()
+    ahead: tuple[str, ...] = ()
+
+
+def diagnose(
+    gang: Gang, starter: Starter, space: Space, queue: QueueObject | None = None, ahead: Sequence[str] = ()
+) -> Reason:
+    """Of a gang that waits or starts; others have no reason to be asked for."""
+    said = {one.code: one for one in reversed(gang.said)}
+    early = _before_room(gang, said, queue)
+    if early is not None:
+        return early
+    if gang.state == "starting":
+        return _after_room(gang, said)
+    if not starter.judged(gang):
+        return _in_its_words(gang, said, ahead)
+    if not _ever(gang, starter):
+        return _of_room("EXCEEDS_MAX", gang, starter, space, said)
+    if starter.could(gang, space):
+        return _has_room(gang, starter, space, said, ahead)
+    return _lacks_room(gang, starter, space, said)
+
+
+def _before_room(gang: Gang, said: dict[ReasonCode, Said], queue: QueueObject | None) -> Reason | None:
+    if gang.state == "suspended":
+        return _words("SUSPENDED", said)
+    if queue is not None and queue.stopped and not gang.placed:
+        stated = next((one for one in queue.said if one.code == "QUEUE_STOPPED"), None)
+        return _words("QUEUE_STOPPED", {"QUEUE_STOPPED": stated} if stated else said)
+    code = next((code for code in BEFORE_ROOM if code in said), None)
+    return None if code is None else _words(code, said)
+
+
+def _after_room(gang: Gang, said: dict[ReasonCode, Said]) -> Reason:
+    """Its minimum is placed: what keeps the members from running."""
+    stuck = sorted({f"{member.key}: {member.stuck}" for member in gang.members if member.node and member.stuck})
+    if stuck:
+        return Reason("IMAGE_OR_INIT", "; ".join(stuck[:3]), "container state", fits=True)
+    code = next((code for code in reversed(AFTER_ROOM) if code in said), None)
+    return _words(code or "UNKNOWN", said)
+
+
+def _in_its_words(gang: Gang, said: dict[ReasonCode, Said], ahead: Sequence[str]) -> Reason:
+    code = next((code for code in (*OF_ROOM, *AFTER_ROOM) if code in said), None)
+    if code is None and ahead:
+        code = "PRIORITY_BEHIND"
+    return _words(code or "UNKNOWN", said, ahead=ahead)
+
+
+def _has_room(gang: Gang, starter: Starter, space: Space, said: dict[ReasonCode, Said], ahead: Sequence[str]) -> Reason:
+    """There is room and it does not start: somebody is in front, a check is open, or a topology that we do not see."""
+    code = next((code for code in (*AFTER_ROOM, "TOPOLOGY") if code in said), None)
+    if code in (None, "TOPOLOGY") and ahead:
+        code = "PRIORITY_BEHIND"
+    return _of_room(code or "UNKNOWN", gang, starter, space, said, fits=True, ahead=ahead)
+
+
+def _lacks_room(gang: Gang, starter: Starter, space: Space, said: dict[ReasonCode, Said]) -> Reason:
+    guilty = blockers(starter, gang, space)
+    if guilty or "NODE_UNHEALTHY" in said:
+        return _of_room("NODE_UNHEALTHY", gang, starter, space, said, blockers=guilty)
+    if level_of(gang) and starter.could(gang, space, anywhere=True):
+        return _of_room("TOPOLOGY", gang, starter, space, said)
+    needs = sum(need.gpus * count for need, count in starter.asks(gang))
+    if needs and starter.free_gpus(gang, space) >= needs:
+        return _of_room("FRAGMENTATION", gang, starter, space, said)
+    return _of_room("CAPACITY", gang, starter, space, said)
+
+
+def _ever(gang: Gang, starter: Starter) -> bool:
+    """Whether all members of its minimum would fit into the cluster with every node whole and empty."""
+    placed = [(member.need, 1) for member in gang.members if member.node and not member.ending]
+    asks: Counter[Need] = Counter()
+    for need, count in (*placed, *starter.asks(gang)):
+        asks[need] += count
+    whole = Space.emptied(starter.rooms)
+    return all(fits(whole, [ask], starter.eligibility) for ask in asks.items())
+
+
+def _words(code: ReasonCode, said: dict[ReasonCode, Said], *, ahead: Sequence[str] = ()) -> Reason:
+    one = said.get(code) or next(iter(said.values()), None)
+    raw, source, since = (one.text, one.source, one.at) if one else ("", "", None)
+    return Reason(code, raw, source, since, ahead=tuple(ahead))
+
+
+def _of_room(
+    code: ReasonCode,
+    gang: Gang,
+    starter: Starter,
+    space: Space,
+    said: dict[ReasonCode, Said],
+    *,
+    fits: bool = False,
+    blockers: tuple[Blocker, ...] = (),
+    ahead: Sequence[str] = (),
+) -> Reason:
+    words = _words(code, said)
+    asks = starter.asks(gang)
+    need, _ = max(asks, key=lambda ask: ask[0].gpus)
+    return Reason(
+        code,
+        words.raw,
+        words.source,
+        words.since,
+        fits=fits,
+        needs=sum(need.gpus * count for need, count in asks),
+        free=starter.free_gpus(gang, space),
+        slots=int(space.slots(need, starter.eligibility.of(need)).sum()),
+        lacking=sum(count for _, count in asks),
+        level=level_of(gang),
+        blockers=blockers,
+        ahead=tuple(ahead),
+    )

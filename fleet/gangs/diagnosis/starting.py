@@ -1,0 +1,74 @@
+"""Whether a gang could start in an imagined world, and what that world looks like after it has.
+
+Decides by the members that it lacks of its minimum, inside one topology domain where it requires one; members that are
+placed already name the domain. Refuses a level that no node is labelled with: its scheduler's own words count there,
+and the arithmetic says nothing (`judged` is False).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fleet.gangs.diagnosis.eligibility import Eligibility
+from fleet.gangs.diagnosis.packing import Ask, Space, fits, place
+from fleet.gangs.diagnosis.rooms import Mask, Rooms
+from fleet.gangs.form import Gang
+
+
+class Starter:
+    def __init__(self, rooms: Rooms) -> None:
+        self.rooms = rooms
+        self.eligibility = Eligibility(rooms)
+
+    def asks(self, gang: Gang) -> list[Ask]:
+        return [(missing.need, missing.count) for missing in gang.missing if missing.need is not None]
+
+    def judged(self, gang: Gang) -> bool:
+        """Whether the arithmetic can speak of it at all."""
+        if not gang.missing or any(missing.need is None for missing in gang.missing):
+            return False
+        level = level_of(gang)
+        return not level or bool(self.rooms.values(level))
+
+    def could(self, gang: Gang, space: Space, *, anywhere: bool = False) -> bool:
+        """`anywhere`: as if it required no topology."""
+        asks = self.asks(gang)
+        if anywhere or not level_of(gang):
+            return fits(space, asks, self.eligibility)
+        return any(fits(space, asks, self.eligibility, domain) for _, domain in self.domains(gang, space))
+
+    def start(self, gang: Gang, space: Space) -> Space | None:
+        """The world after its start, None where it does not fit."""
+        asks = self.asks(gang)
+        if not level_of(gang):
+            return place(space, asks, self.eligibility)
+        for _, domain in self.domains(gang, space):
+            after = place(space, asks, self.eligibility, domain)
+            if after is not None:
+                return after
+        return None
+
+    def domains(self, gang: Gang, space: Space) -> Iterator[tuple[str, Mask]]:
+        """Domains that may hold it, the fullest that does first; by the largest need alone, which all must hold."""
+        of, names = self.rooms.domains(level_of(gang))
+        pinned = {int(of[n]) for n in self.rooms.places(gang.nodes) if of[n] >= 0}
+        need, count = max(self.asks(gang), key=lambda ask: ask[0].gpus * ask[1])
+        slots = space.slots(need, self.eligibility.of(need))
+        inside = of >= 0
+        totals = np.bincount(of[inside], weights=slots[inside], minlength=len(names)).astype(np.int64)
+        for domain in np.argsort(totals, kind="stable"):
+            if totals[domain] >= count and (not pinned or pinned == {int(domain)}):
+                yield names[domain], of == domain
+
+    def free_gpus(self, gang: Gang, space: Space) -> int:
+        """GPUs that are free on nodes it may use, however they lie."""
+        need, _ = max(self.asks(gang), key=lambda ask: ask[0].gpus)
+        free = space.gpus.get(need.resource)
+        return 0 if free is None else int(free[self.eligibility.of(need) & space.usable].sum())
+
+
+def level_of(gang: Gang) -> str:
+    """The topology level that its missing members must share, "" for none."""
+    return next((m.topology.level for m in gang.missing if m.topology and m.topology.required), "")
