@@ -15,7 +15,7 @@ from fleet import wiring
 from fleet.bus import pulse
 from fleet.bus.models import Outbox
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import approving, engine, grants, maintenance, planner, services, withdrawing
+from fleet.lifecycle import approving, clock_back, engine, grants, maintenance, planner, services, withdrawing
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -55,6 +55,7 @@ def sweep() -> None:
     for cluster in Cluster.objects.filter(removed_at=None):
         planner.replan(cluster.pk, SYSTEM_CLOCK, "muster:sweep")
         if cluster.mode != Mode.OBSERVE:
+    clock_back.mend(SYSTEM_CLOCK.now())
             grants.run(cluster.pk, SYSTEM_CLOCK)
     maintenance.sweep(SYSTEM_CLOCK)
 

@@ -38,7 +38,7 @@ def awaited(workflow: Workflow, now: datetime) -> Blocked | None:
     if workflow.verb not in (*REMEDIES, WAIT_REPAIR) or workflow.attempt > 1 or incident is None:
         return None
     left = (incident.detected_at + PATIENCE - now).total_seconds()
-    if incident.cause not in FATAL or left <= 0:
+    if incident.cause not in FATAL or not 0 < left <= PATIENCE.total_seconds():  # more: the clock was set back
         return None
     if Signal.objects.filter(incident=incident, evidence__has_key="recovery_line").exists():
         return None

@@ -11,11 +11,23 @@ import logging
 from datetime import datetime
 
 from django.db import DatabaseError, transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from fleet.bus.outbox import send
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import approving, deadlines, driver_word, grants, intents, persist
+from fleet.lifecycle import (
+    approving,
+    clock_back,
+    deadlines,
+    driver_word,
+    grants,
+    holding,
+    intents,
+    messages,
+    persist,
+    requester,
+)
+from fleet.lifecycle.askers import VERB
 from fleet.lifecycle.context import Context, PortsOf, Timing
 from fleet.lifecycle.fence import LEASE, Stale
 from fleet.lifecycle.machine import WorkflowState
@@ -33,11 +45,14 @@ AWAKE = (WorkflowState.RUNNING, WorkflowState.BLOCKED)
 
 
 def claim_due(clock: Clock, limit: int = 500) -> list[tuple[int, int]]:
-    """Take every workflow whose lease ran out or whose wait is over; send each its message after the commit."""
+    """Take every workflow whose lease ran out or whose wait is over; send each its message after the commit.
+
+    One that would sleep longer than anything ever does was put to sleep before the clock was set back: it is due.
+    """
     now = clock.now()
     with transaction.atomic():
         due = list(
-            Workflow.objects.filter(wake_at__lte=now, state__in=AWAKE)
+            Workflow.objects.filter(Q(wake_at__lte=now) | Q(wake_at__gt=now + clock_back.LONGEST), state__in=AWAKE)
             .order_by("wake_at")
             .select_for_update(skip_locked=True)
             .values_list("pk", "version")[:limit]

@@ -112,8 +112,9 @@ def _unless_stopped(now: datetime) -> None:
 
 def seconds_left(intent: Intent, now: datetime) -> float:
     """How much of the call's time is left. None of it is for a process that stood still since the intent: others have
-    observed meanwhile and may have sent a call of their own."""
-    return (intent.call_deadline - now).total_seconds() if intent.call_deadline else 0.0
+    observed meanwhile and may have sent a call of their own. Nor is any when the clock was set back since."""
+    left = (intent.call_deadline - now).total_seconds() if intent.call_deadline else 0.0
+    return left if left <= BMC_CALL_SECONDS else 0.0
 
 
 def _free_slot(bmc_id: int, now: datetime) -> None:

@@ -16,7 +16,7 @@ from fleet.audit import services as audit
 from fleet.health import services as health
 from fleet.health.models import Incident, Signal
 from fleet.inventory.models import Cluster
-from fleet.lifecycle import effectiveness, grants, ladder
+from fleet.lifecycle import clock_back, effectiveness, grants, ladder
 from fleet.lifecycle.fence import LEASE, Change, write
 from fleet.lifecycle.machine import NODE_EDGES, NodeState, WorkflowState
 from fleet.lifecycle.models import Intent, NodeLifecycle, Remedy, Step, Workflow
@@ -94,7 +94,7 @@ def _wait(workflow: Workflow, step: Step, came: Wait, now: datetime) -> int | No
     if step.text != came.text:
         Step.objects.filter(pk=step.pk).update(text=came.text[:500])
     if came.seconds > 0:
-        write(workflow, Change({**NOT_BLOCKED, "wake_at": now + timedelta(seconds=came.seconds)}), now)
+        write(workflow, Change({**NOT_BLOCKED, "wake_at": clock_back.soonest(now, came.seconds)}), now)
         return None
     write(workflow, Change({**NOT_BLOCKED, "version": workflow.version + 1, "wake_at": now + LEASE}), now)
     return workflow.version + 1
@@ -110,7 +110,7 @@ def _blocked(workflow: Workflow, step: Step, came: Blocked, now: datetime) -> No
         "blocked_text": came.text[:500],
         "blocked_since": now if fresh or workflow.blocked_since is None else workflow.blocked_since,
         "blocked_until": until,
-        "wake_at": None if came.code in grants.GUARD_CODES else now + timedelta(seconds=came.seconds),
+        "wake_at": None if came.code in grants.GUARD_CODES else clock_back.soonest(now, came.seconds),
     }
     Step.objects.filter(pk=step.pk).update(text=came.text[:500])
     told = [_entry(workflow, "workflow.blocked", code=came.code, text=came.text)]
@@ -144,8 +144,8 @@ def _once_more(workflow: Workflow, step: Step, came: Failed, delay: float, now: 
     text = f"{came.text} Tried again at {now + timedelta(seconds=delay):%H:%M:%S} UTC."
     tries = int(step.memo.get("tries", 1)) + 1
     Step.objects.filter(pk=step.pk).update(memo={"tries": tries}, text=text[:500], deadline=None)
-    entry = _entry(workflow, "step.retry", code=came.code, text=came.text, tries=tries)
-    write(workflow, Change({**NOT_BLOCKED, "wake_at": now + timedelta(seconds=delay)}, entries=[entry]), now)
+    told = entry(workflow, "step.retry", code=came.code, text=came.text, tries=tries)
+    write(workflow, Change({**NOT_BLOCKED, "wake_at": clock_back.soonest(now, delay)}, entries=[told]), now)
     return None
 
 

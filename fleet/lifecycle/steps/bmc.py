@@ -73,7 +73,7 @@ def send(
 
 
 def wait_for(ctx: Context, busy: intents.BmcBusy) -> Outcome:
-    left = max(0.1, (busy.until - ctx.now).total_seconds())
+    left = min(max(0.1, (busy.until - ctx.now).total_seconds()), intents.BMC_CALL_SECONDS)  # the clock may be set back
     return Wait(left + 0.1, "Another call to the BMC may still be under way.")
 
 

@@ -1,7 +1,7 @@
 """Reboot or power-cycle through the BMC, at most once per op_id, proved by the node itself.
 
 Decides when a reset is sent (nothing sent yet in this try, guards re-checked, identity matched), and when it counts as
-done: a changed, non-empty boot id, Ready, and a heartbeat younger than the one before. A BMC's 2xx proves nothing.
+done: a changed, non-empty boot id, Ready, and a heartbeat that is not the one before. A BMC's 2xx proves nothing.
 After a crash or a time-out it observes first: only when the BMC or the node shows that no reset happened may another
 op follow. Refuses to reset a node without a pinned identity, without our hold, or one that already rebooted since.
 """
@@ -83,7 +83,8 @@ def _verb(seen: PowerSeen, tries: int, harder: bool) -> PowerVerb:
 def _follow(ctx: Context, node: NodeSeen, sent: Intent) -> Outcome:
     """A reset was intended: prove its effect, or find out that there was none."""
     if sent.resolved_at is None and sent.call_deadline and ctx.now < sent.call_deadline:
-        left = (sent.call_deadline - ctx.now).total_seconds()
+        # more than a whole call lies ahead only where the clock was set back
+        left = min((sent.call_deadline - ctx.now).total_seconds(), intents.BMC_CALL_SECONDS)
         return Wait(left + 0.1, "A reset may be under way; nobody calls the BMC before its deadline.")
     if _proved(node, sent):
         return _back(ctx, sent)
@@ -98,7 +99,7 @@ def _follow(ctx: Context, node: NodeSeen, sent: Intent) -> Outcome:
 def _proved(node: NodeSeen, sent: Intent) -> bool:
     old_boot, old_beat = sent.before.get("boot_id", ""), sent.before.get("heartbeat", "")
     changed = bool(node.boot_id) and node.boot_id != old_boot
-    beat = node.heartbeat_at is not None and node.heartbeat_at.isoformat() > old_beat
+    beat = node.heartbeat_at is not None and node.heartbeat_at.isoformat() != old_beat  # clocks may be set back
     return changed and node.ready is True and beat
 
 

@@ -93,7 +93,7 @@ def _emptied(ctx: Context, node: NodeSeen) -> Outcome | None:
 
 def _proved(ctx: Context, node: NodeSeen, sent: Intent, age: float, limit: float) -> Outcome:
     changed = bool(node.boot_id) and node.boot_id != sent.before["boot_id"]
-    beat = node.heartbeat_at is not None and node.heartbeat_at.isoformat() > sent.before["heartbeat"]
+    beat = node.heartbeat_at is not None and node.heartbeat_at.isoformat() != sent.before["heartbeat"]
     if not (changed and beat and node.ready is True and ours(ctx, node)):
         lacks = "a new boot id" if not changed else "Ready" if node.ready is not True else "a fresh heartbeat"
         return _still(age, limit, f"Its image is installed; waiting for {lacks}.")
