@@ -1,13 +1,15 @@
 """One round of evictions of one node: whom, in which order, how many side by side, and what each answer means.
 
-Decides by the answers alone: accepted, refused by a budget, gone, in doubt, or the server asks to wait. Refuses to ask
-a budget again in the round in which it said no, to go on while the server throttles or once the kill switch is thrown,
-and to delete: what a person forces is deleted by `forced`, by UID and with the pod's own grace period.
+Decides by the answers alone: accepted, refused by a budget, gone, in doubt, or the server asks to wait. Of pods that
+one budget covers, a single one asks first, and the others only after it was accepted: half a fleet that drains at once
+would drown the API server in refusals. Refuses to ask a budget again in the round in which it said no, to go on while
+the server throttles or once the kill switch is thrown, and to delete: what a person forces is deleted by `forced`, by
+UID and with the pod's own grace period.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,11 +33,16 @@ Kept = dict[str, list[str]]
 class Round:
     accepted: list[PodSeen] = field(default_factory=list)
     refused: list[tuple[PodSeen, PortError]] = field(default_factory=list)
+    spared: list[tuple[PodSeen, EvictionBlocked]] = field(default_factory=list)  # not asked: a twin was refused
     gone: list[PodSeen] = field(default_factory=list)
     doubtful: list[PodSeen] = field(default_factory=list)  # the next look tells whether they are going
     throttled: TemporaryError | None = None
     halted: Decision | None = None  # the kill switch or the breaker, thrown in the middle of the round
     failed: PortError | None = None  # nothing of this kind can succeed until a person mends it
+
+    @property
+    def asked(self) -> bool:
+        return bool(self.accepted or self.refused or self.gone or self.doubtful)
 
 
 @cache
@@ -43,35 +50,77 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, thread_name_prefix="evict")
 
 
-def order(pods: Iterable[PodSeen], kept: Mapping[str, object]) -> list[PodSeen]:
-    """What no budget has kept so far comes first; then gangs, member by member: a broken gang only burns time."""
-    return sorted(pods, key=lambda pod: (pod.uid in kept, not pod.gang, pod.gang, pod.key))
+def order(pods: Iterable[PodSeen], kept: Mapping[str, object], round_: int = 0) -> list[PodSeen]:
+    """What no budget has kept so far comes first; then gangs, member by member: a broken gang only burns time.
+
+    Who asks first of those that budgets keep changes from round to round: a budget may come to cover only some of them.
+    """
+    turn = sorted(pods, key=lambda pod: (pod.uid in kept, not pod.gang, pod.gang, pod.key))
+    free, held = [pod for pod in turn if pod.uid not in kept], [pod for pod in turn if pod.uid in kept]
+    first = round_ % len(held) if held else 0
+    return free + held[first:] + held[:first]
 
 
 def evict(ctx: Context, pods: Sequence[PodSeen], kept: Kept) -> Round:
     """Evict `pods` in this order. Raises Stale when the workflow is somebody else's by now."""
     found = Round()
-    closed: set[str] = set()
-    for number, chunk in enumerate(_chunks(pods, max(1, ctx.timing.evictions_at_once))):
-        if number:
+    left, twins = list(pods), _Twins(kept)
+    while chunk := twins.next_of(left, max(1, ctx.timing.evictions_at_once)):
+        if found.asked:
             renew(ctx.workflow, ctx.now)
             found.halted = policy.halt(ctx.workflow.cluster_id, ctx.now)
             if found.halted is not None:
                 break
-        ready = [pod for pod in chunk if not (pod.uid in kept and kept[pod.uid][1] in closed)]
-        for pod, error in _answers(ctx.ports.actor, ready):
+        answers = _answers(ctx.ports.actor, chunk)
+        for pod, error in answers:
             _sort(found, pod, error)
-        closed = {budget_of(error) for _, error in found.refused} - {""}
         if found.throttled or found.failed:
             break
+        left = twins.learn(left, answers, found)
     return found
 
 
-def _chunks(pods: Sequence[PodSeen], size: int) -> Iterator[Sequence[PodSeen]]:
-    return (pods[start : start + size] for start in range(0, len(pods), size))
+class _Twins:
+    """Which pods share a budget: those it kept before, and those that no budget can tell apart, being in one namespace
+    with the same labels. A pod without labels is nobody's twin, and one that is not ready may be let go alone."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        self._open: set[object] = set()
+
+    def _of(self, pod: PodSeen) -> object:
+        if not pod.ready:
+            return pod.uid
+        if pod.uid in self._kept:
+            return self._kept[pod.uid][1]
+        return (pod.namespace, *sorted(pod.labels.items())) if pod.labels else pod.uid
+
+    def next_of(self, left: Sequence[PodSeen], most: int) -> list[PodSeen]:
+        """The next to ask, in their order: of twins none of which has been accepted in this round only the first."""
+        chosen: list[PodSeen] = []
+        asking: set[object] = set()
+        for pod in left:
+            group = self._of(pod)
+            if group in self._open or group not in asking:
+                asking.add(group)
+                chosen.append(pod)
+            if len(chosen) == most:
+                break
+        return chosen
+
+    def learn(
+        self, left: Sequence[PodSeen], answers: Sequence[tuple[PodSeen, PortError | None]], found: Round
+    ) -> list[PodSeen]:
+        """Who is still to be asked. Twins of a pod that a budget keeps are kept by it, and are not asked."""
+        asked = {pod.uid for pod, _ in answers}
+        self._open |= {self._of(pod) for pod, error in answers if error is None}
+        closed = {self._of(pod): error for pod, error in answers if isinstance(error, EvictionBlocked)}
+        others = [pod for pod in left if pod.uid not in asked]
+        found.spared += [(pod, closed[self._of(pod)]) for pod in others if self._of(pod) in closed]
+        return [pod for pod in others if self._of(pod) not in closed]
 
 
-def _answers(actor: ClusterActor, pods: Sequence[PodSeen]) -> Iterable[tuple[PodSeen, PortError | None]]:
+def _answers(actor: ClusterActor, pods: Sequence[PodSeen]) -> list[tuple[PodSeen, PortError | None]]:
     if len(pods) <= 1:
         return [_try(actor, pod) for pod in pods]
     return list(_pool().map(lambda pod: _try(actor, pod), pods))

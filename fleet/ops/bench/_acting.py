@@ -16,13 +16,14 @@ import psycopg
 from fleet.ops.bench._site import NAME, BenchFailure, Site, wait
 
 CELERY = [sys.executable, "-m", "celery", "--quiet", "-A", "tasks"]
-OPEN = ("DELETE FROM policy_cap", "UPDATE policy_breakerrule SET enabled = false")
+NO_BREAKER = "UPDATE policy_breakerrule SET enabled = false"
+OPEN = ("DELETE FROM policy_cap", NO_BREAKER)
 HELD = "SELECT target, resolved_at FROM lifecycle_intent WHERE verb = 'hold' AND outcome = 'done'"
 
 
-def start(here: Site, workers: int = 1) -> None:
+def start(here: Site, workers: int = 1, **settings: str) -> None:
     """Worker and beat. The first tick proves that messages come through."""
-    env = {**here.env, "MUSTER_EVICTIONS_PER_SECOND": "0"}
+    env = {**here.env, "MUSTER_EVICTIONS_PER_SECOND": "0", **settings}
     worker = [*CELERY, "worker", "--pool", "threads", "--concurrency", "8", "--loglevel", "WARNING"]
     for number in range(workers):
         argv = [*worker, "--without-gossip", "--without-mingle", "--without-heartbeat", "-n", f"bench{number}"]

@@ -1,21 +1,22 @@
 """Benchmark `drain`: 750 nodes with 15 pods each are emptied by evictions that the API server takes.
 
-Decides the load: half of a fleet falls ill at once with caps open, the breaker off and the API rate lifted; budgets and
-grace periods hold as ever. Time runs from the first accepted eviction until no pod that should go stands on any of the
-nodes, by the API server's own word; the cordons before it are another benchmark's. Refuses to count a pod that was only
-asked for, and an eviction that was refused or repeated.
+Decides the load of two parts, of which `_caps` is the second. The first: half of a fleet falls ill at once with caps
+open, the breaker off and the API rate lifted; budgets and grace periods hold as ever. Time runs from the first accepted
+eviction until no pod that should go stands on any of the nodes, by the API server's own word; the cordons before it are
+another benchmark's. Refuses to count a pod that was only asked for, and an eviction that was refused or repeated.
 """
 
 from __future__ import annotations
 
-import http.client
+import contextlib
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from fleet.ops.bench import _acting as acting
-from fleet.ops.bench._site import NAME, BenchFailure, Site, site
+from fleet.ops.bench import _caps
+from fleet.ops.bench._site import BenchFailure, Site, site
 from fleet.ops.bench.cordon import _lines
 
 NODES = 1500
@@ -26,14 +27,24 @@ FIRST_HALF = """SELECT sum(pods) FROM (SELECT pods FROM inventory_node ORDER BY 
 
 
 def run(nodes: int) -> dict[str, Any]:
+    with _settled(nodes) as here:
+        acting.open_caps(here)
+        found = opened(here, here.node_names()[: nodes // 2])
+    with _settled(nodes, **_caps.SETTINGS) as here:
+        acting.settle(here, acting.NO_BREAKER)
+        return found | _caps.capped(here, here.node_names()[: nodes // 2])
+
+
+@contextlib.contextmanager
+def _settled(nodes: int, **settings: str) -> Iterator[Site]:
+    """A fleet that acts and of which every node is known to be well."""
     with site(nodes, pods_per_node=PODS + DAEMONS) as here:
         acting.automate(here)
-        acting.open_caps(here)
-        acting.start(here, workers=2)
+        acting.start(here, workers=2, **settings)
         here.observe(60.0)
         here.synced(least_pods=nodes * PODS)
         here.judged()
-        return opened(here, here.node_names()[: nodes // 2])
+        yield here
 
 
 def opened(here: Site, chosen: list[str]) -> dict[str, Any]:
@@ -65,10 +76,7 @@ def opened(here: Site, chosen: list[str]) -> dict[str, Any]:
 
 def standing(here: Site, chosen: list[str]) -> int:
     """Pods of these nodes that should go and have not begun to."""
-    place = urlsplit(here.simulator)
-    link = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
-    kubeconfig = json.loads((here.var / "simulator" / NAME / "kubeconfig").read_text())
-    headers = {"Authorization": f"Bearer {kubeconfig['users'][0]['user']['token']}"}
+    link, headers = _caps.link_of(here)
     found = 0
     for node in chosen:
         link.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{node}", headers=headers)
