@@ -7,6 +7,7 @@ holds of it is from before). Refuses to ask the cluster: the writer has done tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -24,6 +25,7 @@ _COLUMNS = (
     "lifecycle__remediated_at", "pool__name", "gpu_capacity", "gpu_allocatable", "gang",
 )  # fmt: skip
 
+CHUNK, PORTION = 500, 50  # nodes fetched at once, and looked at between two looks at who else wants to compute
 # Labels of NVIDIA's operator by which a node says that what it advertises are not whole GPUs, and their plain values.
 _SHARED = ("nvidia.com/mig.config", "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.workload.config")
 _WHOLE = frozenset({"all-disabled", "none", "container"})
@@ -35,8 +37,9 @@ _PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 class FactsReader:
     """Keeps the objects of nodes that did not change."""
 
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
+    def __init__(self, frame: Frame, give_way: Callable[[], None] = lambda: None) -> None:
+        """`give_way` is called once in so many nodes."""
+        self._frame, self._give_way = frame, give_way
         self._rows: dict[str, tuple[Any, ...]] = {}
         self.of: dict[str, NodeFacts] = {}
         self.unheard: list[str] = []  # nodes whose exporters have yet to answer since a boot or a remediation
@@ -50,7 +53,9 @@ class FactsReader:
         facts: dict[str, NodeFacts] = {}
         ids: dict[str, int] = {}
         unheard: list[str] = []
-        for row in rows.iterator(chunk_size=5000):
+        for number, row in enumerate(rows.iterator(chunk_size=CHUNK)):
+            if number % PORTION == 0:
+                self._give_way()
             name = row[1]
             ids[name], fresh[name] = row[0], row
             known = self.of.get(name)

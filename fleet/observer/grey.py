@@ -42,6 +42,7 @@ class Grey:
     def turn(self) -> None:
         """One sample; every second time a look at the last ten."""
         session = self._session
+        session.way.give()
         self.watch.sample(session.clock.monotonic())
         if self.watch.gpus.window.taken % LOOK_EVERY:
             return
@@ -49,6 +50,7 @@ class Grey:
         gangs, roles = session.once(self._gangs), self._roles()
         findings = self._judge.engine.findings
         self.watch.adopt((node, device) for node, device, _ in findings.of_cause(RULE))
+        session.way.give()
         look = self.watch.look(gangs, session.clock.now(), session.clock.monotonic(), roles)
         self.seconds = session.clock.monotonic() - began
         if look.suspects or look.standing or look.cleared:

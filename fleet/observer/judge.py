@@ -2,7 +2,8 @@
 
 Decides what is committed together: the edges, the rules' memory of those nodes, the plans and the audit rows. Edges
 wait in one queue until a commit has taken them, whichever thread found them, so a database that is away loses none.
-Refuses to let the path of a fatal line wait for a cycle: only the two commits exclude each other.
+Refuses to let the path of a fatal line wait for a cycle: only the two commits exclude each other, and a line's takes
+what is queued of its own nodes, in its order, and leaves what a cycle found elsewhere to the cycle.
 
 A series keeps its row for ever, because rules remember by row, and what they remember of one node must never be taken
 for another's. So rows of nodes that left are not given to those that come: when they are a third of all, the observer
@@ -11,15 +12,17 @@ ends and begins anew from what is saved, as after any restart.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from django.conf import settings
 from django.db import transaction
 
 from fleet.audit import services as audit
+from fleet.health import detector_changes
 from fleet.health import services as health
 from fleet.health.absences import Absences
 from fleet.health.grey import watch as grey
@@ -33,13 +36,14 @@ from fleet.observer import restore
 from fleet.observer.company import Company
 from fleet.observer.facts import FactsReader
 from fleet.observer.rulesfile import RulesFile
+from fleet.observer.ruleskept import RulesKept
 from fleet.observer.session import DATABASE_AWAY, Session, Stopping
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.healthevents import HealthEvent
 from fleet.telemetry.kernellog import KernelLine
 
 log = logging.getLogger(__name__)
-BATCH = 2000
+BATCH = 100  # edges in one transaction: a fatal line waits for no more than that
 OTHERS = 20  # nodes whose memory is saved in one commit though nothing was found on them
 GONE_SHARE, GONE_ROWS = 3, 100_000  # one row in so many, and no fewer: a restart costs a round of cold scrapes
 GONE_LOOK, GONE_PATIENCE = 60.0, 3600.0  # seconds between two looks, and before the first
@@ -50,16 +54,14 @@ class Judge:
     def __init__(self, session: Session, frame: Frame) -> None:
         self.session, self.frame = session, frame
         self.engine = RuleEngine(frame)
-        self.rules = RulesFile(settings.RULES_FILE)
-        self.facts = FactsReader(frame)
+        self.rules = RulesFile(settings.RULES_FILE, RulesKept(session))
+        self.facts = FactsReader(frame, session.way.give)
         self.company = Company(session, frame)
         self.absences = Absences(self.engine.findings, LIMITS)
         self._queue: list[Edge] = []
         self._dirty: set[str] = set()
         self._queue_lock = threading.Lock()
         self._commit_lock = threading.Lock()
-        self._free = threading.Event()
-        self._free.set()
         self.opened = 0
         self.plans = 0
         self.edges = 0
@@ -96,7 +98,8 @@ class Judge:
         nodes = self.read_facts()
         self._renew(nodes)
         view = ClusterView(now=clock.now(), monotonic=clock.monotonic(), frame=self.frame, nodes=nodes)
-        edges = self.rules.look(self.engine, view.now) + self.engine.cycle(view)
+        edges = self.rules.look(self.engine, view.now) + self.engine.cycle(view, self.session.way.give)
+        self.session.way.give()
         verdicts = self.engine.verdicts(view)
         edges += self.absences.look(verdicts, nodes, view.now)
         with self._queue_lock:
@@ -137,38 +140,46 @@ class Judge:
         return len(self._queue)
 
     def commit(self) -> bool:
-        """Write everything that is queued. Raises what the database raises; then all of it stays queued."""
-        self._free.wait(0.5)  # a fatal line goes first: whoever waits for the lock gets no turn by itself
-        return self._commit(OTHERS)
+        """Write the next portion of what is queued; False when nothing is. What the database raises is raised; then
+        all of it stays queued."""
+        self.session.way.give()
+        return self._commit(None)
 
-    def commit_at_once(self) -> bool:
-        """The same for a line that somebody waits for: the memory of nodes it does not name is for the next cycle."""
-        self._free.clear()
-        try:
-            return self._commit(0)
-        finally:
-            self._free.set()
+    def commit_at_once(self, nodes: Collection[str]) -> bool:
+        """The same of these nodes alone, for a line that somebody waits for."""
+        return self._commit(nodes)
 
-    def _commit(self, others: int) -> bool:
+    def _commit(self, only: Collection[str] | None) -> bool:
         with self._commit_lock:
-            with self._queue_lock:
-                batch = self._queue[:BATCH]
-                self._dirty |= self.engine.take_dirty(others)
-                chosen = self._dirty if others else self._dirty & {edge.node for edge in batch}
-                states = restore.export(self.engine, chosen)
+            batch, chosen = self._next(only)
+            states = restore.export(self.engine, chosen)
+            self.remember(chosen - states.keys())  # what the cycle is just changing
             if not batch and not states:
                 return False
             try:
                 self._write(batch, states)
             except (*DATABASE_AWAY, lease.LeaseLost, Stopping):
+                self.remember(set(states))
                 raise
             except Exception:
                 log.exception("a batch of %d edges could not be stored; trying them one by one", len(batch))
                 self._write_singly(batch)
+            written = {id(edge) for edge in batch}
             with self._queue_lock:
-                del self._queue[: len(batch)]
-                self._dirty -= states.keys()
+                self._queue = [edge for edge in self._queue if id(edge) not in written]
             return True
+
+    def _next(self, only: Collection[str] | None) -> tuple[list[Edge], set[str]]:
+        """Edges to write now, in their order, and nodes whose memory is saved with them: theirs, and in a cycle's
+        commit a few others."""
+        with self._queue_lock:
+            batch = [edge for edge in self._queue if only is None or edge.node in only][:BATCH]
+            self._dirty |= self.engine.take_dirty(OTHERS if only is None else 0)
+            chosen = self._dirty & {edge.node for edge in batch}
+            if only is None:
+                chosen |= set(itertools.islice(self._dirty - chosen, OTHERS))
+            self._dirty -= chosen
+            return batch, chosen
 
     def _write(self, batch: Sequence[Edge], states: dict[str, object]) -> None:
         session, now = self.session, self.session.clock.now()
@@ -176,7 +187,8 @@ class Judge:
         plans: list[int] = []
         with transaction.atomic():
             folded: list[int] = []
-            shape = replace(self.company.shape(), changed=self.rules.changed_lately(now))
+            lately = detector_changes.lately(session.cluster_id, now)
+            shape = replace(self.company.shape(), changed=lately.rules, updated=lately.nodes)
             ids = health.apply_edges(
                 session.cluster_id, batch, self.facts.ids, session.epoch, now, journal, shape, folded
             )
@@ -202,4 +214,5 @@ class Judge:
 
     def settle(self) -> list[int]:
         """End what is over, plan what has settled; the incidents that ended."""
+        self.session.way.give()
         return self.company.settle()

@@ -22,6 +22,7 @@ from fleet.telemetry.services import Refusal
 KINDS = {"gpu": "gpu", "port": "hca", "mount": "mount"}
 PARTS_EVERY, REFUSALS_EVERY, FORGET_EVERY = 5.0, 5.0, 300.0
 FORGET_SECONDS = 4.0
+PORTION = 200  # devices between two looks at who else wants to compute
 LOOK = 20_000  # known devices looked at in one turn: those of ten thousand nodes in a minute and a half
 
 
@@ -40,7 +41,7 @@ class Keeper:
     _rejects: dict[int, Counter[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.recorder = history.Recorder(self.frame)
+        self.recorder = history.Recorder(self.frame, self.session.way.give)
 
     def turn(self) -> None:
         """Whatever is due."""
@@ -86,7 +87,9 @@ class Keeper:
         """Devices that are new, and of the others those in turn that tell something else of themselves."""
         session, seen, marks = self.session, [], {}
         fresh, again = self.frame.devices[self._fresh :], self.frame.devices[self._next : self._next + LOOK]
-        for device in fresh + [device for device in again if device.index < self._fresh]:
+        for number, device in enumerate(fresh + [device for device in again if device.index < self._fresh]):
+            if number % PORTION == 0:
+                session.way.give()
             kind, node_id = KINDS.get(device.kind), session.node_ids.get(device.node)
             if kind is None or node_id is None or device.target < 0:
                 continue

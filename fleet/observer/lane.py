@@ -101,9 +101,12 @@ class Lane:
 
     def _process(self, parcels: Sequence[_Parcel]) -> bool | None:
         try:
-            self.judge.hear([line for parcel in parcels for line in parcel.lines])
-            while self.session.once(self.judge.commit_at_once):
-                self.committed()
+            lines = [line for parcel in parcels for line in parcel.lines]
+            nodes = {node for node, _ in lines}
+            with self.session.way.taken():
+                self.judge.hear(lines)
+                while self.session.once(lambda: self.judge.commit_at_once(nodes)):
+                    self.committed()
         except Stopping:
             return False
         except DATABASE_AWAY as error:

@@ -170,6 +170,7 @@ class Scraper:
             body = await self._get(where.url)
             mono, wall = clock.monotonic(), clock.now().timestamp()
             async with self._reading:
+                await self.session.way.give_in_loop()
                 self.counts["samples"] += self.intake.scraped(target, body, mono, wall, mono - began)
                 self.counts["scraped"] += 1
                 await asyncio.sleep(0)

@@ -20,6 +20,7 @@ from django.db import InterfaceError, OperationalError, connection
 from fleet.inventory.aliases import AliasTable
 from fleet.inventory.lease import LeaseLost
 from fleet.inventory.models import Cluster
+from fleet.observer.rightofway import RightOfWay
 from fleet.ports.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,11 @@ class Session:
     names: dict[int, str] = field(default_factory=dict)
     aliases: AliasTable = field(default_factory=AliasTable)
     database_since: datetime | None = None  # since when the database does not answer
+    way: RightOfWay = field(init=False)
     _complained: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self.way = RightOfWay(self.clock)
 
     @property
     def cluster_id(self) -> int:

@@ -24,7 +24,8 @@ from fleet.observer.session import Session
 from fleet.telemetry.frame import Frame
 
 TOLD_EVERY = timedelta(seconds=15)
-BATCH = 200  # rows in one transaction: a fatal line waits for the lease's row no longer than that takes
+BATCH = 100  # rows in one transaction: a fatal line waits for the lease's row no longer than that takes
+PORTION = 50  # verdicts compared between two looks at who else wants to compute
 _NUMBERS = re.compile(r"\bfor \d+ s\b")
 
 
@@ -47,7 +48,9 @@ class VerdictBook:
         """Write the rows that changed; how many."""
         heard = self._heard()
         changed: list[tuple[VerdictRow, bool]] = []
-        for name, verdict in verdicts.items():
+        for number, (name, verdict) in enumerate(verdicts.items()):
+            if number % PORTION == 0:
+                self._session.way.give()
             node_id = node_ids.get(name)
             if node_id is None:
                 continue
@@ -61,6 +64,7 @@ class VerdictBook:
                 changed.append((new, False))
         session = self._session
         for at in range(0, len(changed), BATCH):
+            session.way.give()
             batch = changed[at : at + BATCH]
             rows, told = [row for row, _ in batch], [row.node_id for row, tell in batch if tell]
             session.once(

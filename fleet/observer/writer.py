@@ -1,6 +1,6 @@
 """What the watches told, into rows, a few times a second.
 
-Decides the batches: at most a thousand nodes in one transaction, so that the fast lane never waits long for the lease's
+Decides the batches: a few hundred nodes in one transaction, so that the fast lane never waits long for the lease's
 row, and lifecycle follows in the same transaction. Refuses to lose a change: what could not be written goes back.
 """
 
@@ -13,6 +13,7 @@ from datetime import datetime
 
 from django.db import transaction
 
+from fleet.health import detector_changes
 from fleet.health import services as health
 from fleet.inventory import aliases, clusters, selectors
 from fleet.inventory import services as inventory
@@ -22,7 +23,7 @@ from fleet.observer.world import Pending, World
 from fleet.ports.cluster import NodeSeen
 
 log = logging.getLogger(__name__)
-BATCH = 1000
+BATCH = 250
 ALIASES_EVERY, CLUSTER_EVERY = 30.0, 5.0
 SOURCES = ("kubeconfig", "context", "in_cluster", "targets_file")
 
@@ -76,6 +77,7 @@ class Writer:
             self.written += session.once(lambda: inventory.set_workloads(session.cluster_id, loads, session.epoch))
 
     def _nodes(self, batch: Sequence[NodeSeen], names: frozenset[str] | None, deleted: Sequence[str]) -> None:
+        self.session.way.give()
         now = self.session.clock.now()
         result = self.session.once(lambda: self._store(batch, names, deleted, now))
         self.written += len(result.created) + len(result.changed) + len(result.gone)
@@ -97,6 +99,8 @@ class Writer:
             moved = {*result.created, *result.back, *result.regrouped}
             if moved:
                 lifecycle.ensure_rows(cluster.pk, moved, moved & set(result.managed), now)
+            if result.updated:
+                detector_changes.note_versions(cluster.pk, result.updated, now)
             if result.uncordoned:
                 lifecycle.person_uncordoned(cluster.pk, result.uncordoned, now)
             if result.gone:

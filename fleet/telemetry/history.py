@@ -7,7 +7,7 @@ Refuses to be a time-series database: more measures are asked from one by PromQL
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -34,6 +34,7 @@ TRAFFIC = {
     "ib_tx": "node_infiniband_port_data_transmitted_bytes_total",
 }  # fmt: skip
 MAX_GPUS = 16
+PORTION = 50  # nodes packed, or devices looked at, between two pauses
 Floats = NDArray[np.float64]
 
 
@@ -48,8 +49,9 @@ class _Grid:
 class Recorder:
     """Samples a frame and hands out whole minutes. One thread."""
 
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
+    def __init__(self, frame: Frame, pause: Callable[[], None] = lambda: None) -> None:
+        """`pause` is called between two portions of work, for whoever has others to let pass."""
+        self._frame, self._pause = frame, pause
         self._grids: list[_Grid] = []
         self._totals: dict[str, tuple[float, Floats]] = {}
 
@@ -57,20 +59,34 @@ class Recorder:
         """Take what is fresh. What is stale is a gap, never the last value drawn on."""
         grid = _Grid(now)
         size = len(self._frame.nodes)
+        slots = self._slots()
         for name, metric in GPU_MEASURES.items():
-            grid.values[name] = self._gpus(metric, size, mono)
+            grid.values[name] = self._gpus(metric, size, mono, slots)
+            self._pause()
         for name, metric in TRAFFIC.items():
             grid.values[name] = self._rate(name, metric, size, mono)
         self._grids.append(grid)
 
-    def _gpus(self, metric: str, size: int, mono: float) -> Floats:
+    def _slots(self) -> NDArray[np.int64]:
+        """By the frame's device index: the slot that a GPU tells of itself, -1 for none and for what is no GPU."""
+        devices = self._frame.devices
+        slots = np.full(len(devices), -1, dtype=np.int64)
+        for number, device in enumerate(self._frame.gpus().tolist()):
+            if number % PORTION == 0:
+                self._pause()
+            if device < len(slots):
+                slots[device] = _slot(devices[device].attrs.get("index", ""))
+        return slots
+
+    def _gpus(self, metric: str, size: int, mono: float, slots: NDArray[np.int64]) -> Floats:
         values = np.full((size, MAX_GPUS), np.nan)
         rows = self._frame.rows(metric)
         if len(rows):
-            slots = np.array([_slot(self._frame.device_of(row).attrs.get("index", "")) for row in rows.tolist()])
+            devices = self._frame.r.device[rows]
+            mine = np.where(devices < len(slots), slots[np.minimum(devices, len(slots) - 1)], -1)
             nodes = self._frame.r.node[rows]
-            keep = self._frame.fresh_rows(rows, mono) & (slots >= 0) & (nodes < size)
-            values[nodes[keep], slots[keep]] = self._frame.r.value[rows[keep]]
+            keep = self._frame.fresh_rows(rows, mono) & (mine >= 0) & (nodes < size)
+            values[nodes[keep], mine[keep]] = self._frame.r.value[rows[keep]]
         return values
 
     def _rate(self, name: str, metric: str, size: int, mono: float) -> Floats:
@@ -100,12 +116,15 @@ class Recorder:
         minutes: dict[datetime, list[_Grid]] = {}
         for grid in done:
             minutes.setdefault(grid.at.replace(second=0, microsecond=0), []).append(grid)
-        return [
-            (minute, node, packed)
-            for minute, grids in minutes.items()
-            for index, node in enumerate(list(self._frame.nodes))
-            if (packed := _pack(grids, index))
-        ]
+        told: list[tuple[datetime, str, bytes]] = []
+        for minute, grids in minutes.items():
+            for index, node in enumerate(list(self._frame.nodes)):
+                if index % PORTION == 0:
+                    self._pause()
+                packed = _pack(grids, index)
+                if packed:
+                    told.append((minute, node, packed))
+        return told
 
 
 def _slot(index: str) -> int:

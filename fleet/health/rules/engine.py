@@ -14,7 +14,7 @@ back. Refuses I/O. `cycle` and `on_kernel_line` may run in two threads: a line n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -149,14 +149,15 @@ class RuleEngine:
         line_<kind>."""
         return self.findings.counts
 
-    def cycle(self, view: ClusterView) -> list[Edge]:
-        """Look at the whole cluster once."""
+    def cycle(self, view: ClusterView, pause: Callable[[], None] = lambda: None) -> list[Edge]:
+        """Look at the whole cluster once. `pause` is called between two rules, for whoever has others to let pass."""
         edges = self.findings.sweep(view.nodes, view.now)
         for node in {edge.node for edge in edges if edge.evidence.get("cleared_by") == "node_gone"}:
             self._forget(node)
         quiet = self._quiet(view)
         self.pools.look(view.nodes, self.frame.node_index, len(quiet))
         for part in self._parts.values():
+            pause()
             if part.rule.enabled or self.pools.of:
                 edges += part.cycle(view, quiet)
         return edges

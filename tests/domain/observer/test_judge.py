@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -30,6 +31,10 @@ NODE = "gpu-r01-01"
 def xid(clock: TestClock, code: int = 79, age: float = 0) -> tuple[str, KernelLine]:
     text = f"NVRM: Xid (PCI:0000:1b:00): {code}, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
     return NODE, KernelLine(NODE, clock.now() - timedelta(seconds=age), text)
+
+
+def on(node: str, told: tuple[str, KernelLine]) -> tuple[str, KernelLine]:
+    return node, replace(told[1], node_claim=node)
 
 
 def restarted(session: Session) -> Judge:
@@ -164,8 +169,59 @@ def test_whoever_lost_the_lease_writes_nothing_and_ends(judge: Judge, session: S
 def test_a_fatal_line_saves_only_the_memory_of_its_own_node(judge: Judge) -> None:
     judge.commit()
     judge.remember({"gpu-r01-02"})
-    assert not judge.commit_at_once()  # nothing was found: that memory can wait for the cycle
+    assert not judge.commit_at_once({NODE})  # nothing was found: that memory can wait for the cycle
     assert judge.commit() and not judge.commit()
+
+
+def test_a_fatal_line_waits_for_nothing_that_was_found_elsewhere(judge: Judge, clock: TestClock) -> None:
+    judge.hear([on("gpu-r01-02", xid(clock, 48)), xid(clock)])
+    assert judge.commit_at_once({NODE}) and not judge.commit_at_once({NODE})
+    assert Incident.objects.get().node.name == NODE  # type: ignore[union-attr]
+    assert list(RuleState.objects.values_list("node__name", flat=True)) == [NODE]
+    assert judge.waiting == 1
+    assert judge.commit() and judge.waiting == 0 and Incident.objects.count() == 2
+
+
+def test_what_was_found_on_one_node_is_stored_in_its_order(judge: Judge, clock: TestClock) -> None:
+    """A fault that was over before the line came must not be ended by that news afterwards."""
+    judge.hear([xid(clock)])
+    judge.commit()
+    clock.tick(30)
+    Node.objects.filter(name=NODE).update(boot_id="boot-2", boot_since=clock.now())
+    judge.cycle()  # its news that the fault is over waits
+    clock.tick(5)
+    judge.hear([xid(clock)])
+    assert judge.commit_at_once({NODE}) and judge.waiting == 0
+    assert list(Signal.objects.order_by("id").values_list("cleared_at", flat=True))[1:] == [None]
+
+
+def test_a_large_event_is_stored_in_portions_that_a_line_can_wait_for(
+    judge: Judge, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "BATCH", 2)
+    monkeypatch.setattr(judging, "OTHERS", 1)
+    judge.hear([xid(clock, code) for code in (48, 79, 95, 62, 119)])
+    portions = 0
+    while judge.commit():
+        portions += 1
+    assert judge.waiting == 0 and Signal.objects.count() == 5
+    assert portions >= 3
+
+
+def test_memory_that_was_not_saved_is_saved_later(
+    judge: Judge, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise OperationalError("server closed the connection unexpectedly")
+
+    judge.commit()
+    judge.remember({"gpu-r01-02"})
+    with monkeypatch.context() as patch:
+        patch.setattr("fleet.observer.judge.restore.save", away)
+        with pytest.raises(OperationalError):
+            judge.commit()
+    assert judge.commit() and not judge.commit()
+    assert RuleState.objects.filter(node__name="gpu-r01-02").exists()
 
 
 @pytest.mark.parametrize(("gone", "ends"), [("left-long-ago", True), (NODE, False)])

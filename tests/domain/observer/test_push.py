@@ -150,7 +150,7 @@ def test_bad_bodies_are_refused_in_words(push: Push) -> None:
 def test_a_database_that_is_away_answers_503_and_loses_nothing(
     push: Push, judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away() -> bool:
+    def away(nodes: set[str]) -> bool:
         raise OperationalError("gone")
 
     token = secret()
