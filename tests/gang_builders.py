@@ -60,8 +60,9 @@ def members_of(
 ) -> list[Member]:
     """`placed` members, each on a node of its own, and `waiting` without one, of one gang."""
     name = link.rsplit("/", 1)[-1]
-    there = [a_member(f"{name}-{n}", link, node=f"{nodes}-{first + n}", **facts) for n in range(placed)]
-    return there + [a_member(f"{name}-{placed + n}", link, **facts) for n in range(waiting)]
+    links = facts.pop("links", (link,))
+    there = [a_member(f"{name}-{n}", *links, node=f"{nodes}-{first + n}", **facts) for n in range(placed)]
+    return there + [a_member(f"{name}-{placed + n}", *links, **facts) for n in range(waiting)]
 
 
 def link_to(system: System, name: str, *, kind: str = "", namespace: str = "train") -> str:

@@ -31,14 +31,27 @@ def join(objects: Iterable[GangObject], members: Iterable[Member]) -> dict[str, 
     """Gangs by key. Linear in objects and members."""
     book = ObjectBook(objects)
     found = {key: Joined(key, book.spoken_of(key)) for key in book.anchors}
+    also: dict[str, str] = {}  # an object that a member names besides -> the member's gang
     for member in members:
         key = book.gang_of(member)
-        if key:
-            gang = found.get(key)
-            if gang is None:
-                gang = found[key] = Joined(key, ())
-            gang.members.append(member)
+        if not key:
+            continue
+        gang = found.get(key)
+        if gang is None:
+            gang = found[key] = Joined(key, ())
+        gang.members.append(member)
+        for link in member.links:
+            if link != key and link in found:
+                also.setdefault(link, key)
+    for link, key in also.items():
+        if not found[link].members and key in found:
+            _give(found.pop(link), found[key])
     return found
+
+
+def _give(empty: Joined, gang: Joined) -> None:
+    """No reference joins these objects, but the pods name both: they speak of the same gang."""
+    gang.objects = tuple(dict.fromkeys((*gang.objects, *empty.objects)))
 
 
 class ObjectBook:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from fleet.ports.gangs import Member, Spoken
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
@@ -40,6 +42,9 @@ class NodeSeen:
     gpu_allocatable: int | None
     created_at: datetime | None
     deleting: bool = False
+    allocatable: tuple[tuple[str, int], ...] = ()  # every device resource it advertises (GPUs, MIG profiles)
+    cpu_millis: int | None = None  # allocatable; None: it does not tell
+    memory_mib: int | None = None
 
 
 PodKind = Literal["workload", "daemonset", "mirror", "bare"]
@@ -76,6 +81,7 @@ class PodSeen:
     ends_at: datetime | None = None
     disruption: str = ""
     claims: bool = False
+    member: Member | None = None  # what gangs are counted by
 
     @property
     def key(self) -> str:
@@ -98,7 +104,7 @@ class Change:
     """
 
     kind: ChangeKind
-    item: NodeSeen | PodSeen | None = None
+    item: NodeSeen | PodSeen | Spoken | None = None
     resource_version: str = ""
     names: frozenset[str] = frozenset()
     relist: bool = False

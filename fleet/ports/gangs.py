@@ -274,6 +274,18 @@ class Kind:
         return f"/apis/{self.group}/{self.version}/{self.plural}"
 
 
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What one custom resource says: as a rule one object or one queue; a set of groups speaks of several gangs.
+
+    `key` is the resource's own `namespace/name` within its kind: what a later event of it replaces.
+    """
+
+    key: str
+    objects: tuple[GangObject, ...] = ()
+    queues: tuple[QueueObject, ...] = ()
+
+
 class GangWatcher(Protocol):
     """The custom resources of a Kubernetes cluster. Raises `fleet.ports.errors`."""
 
@@ -282,7 +294,7 @@ class GangWatcher(Protocol):
         ...
 
     def watch(self, kind: Kind, stop: Callable[[], bool], on_state: Callable[[WatchState], None]) -> Iterator[Change]:
-        """Like `ClusterReader.watch_nodes`; items are GangObject or QueueObject, names their keys."""
+        """Like `ClusterReader.watch_nodes`; items are Spoken, names their keys."""
         ...
 
 

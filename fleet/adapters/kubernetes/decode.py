@@ -9,12 +9,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from fleet.adapters.kubernetes.gang import gang_of
+from fleet.adapters.kubernetes.gang import links_of
 from fleet.adapters.kubernetes.gangrole import role_of
+from fleet.adapters.kubernetes.member import member_of
+from fleet.adapters.kubernetes.needs import DEVICE, GPU_RESOURCES, amounts
 from fleet.adapters.kubernetes.shapes import items, mapping, moment, strings, text, texts, whole
 from fleet.ports.cluster import EventSeen, NodeSeen, PodKind, PodSeen
 
-GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 _MIRROR = "kubernetes.io/config.mirror"
 _BULKY = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -70,6 +71,7 @@ def node(raw: Any) -> NodeSeen:
         gpu_allocatable=_advertised(mapping(status.get("allocatable"))),
         created_at=moment(meta.get("creationTimestamp")),
         deleting=bool(meta.get("deletionTimestamp")),
+        **_room(mapping(status.get("allocatable"))),
     )
 
 
@@ -84,6 +86,8 @@ def pod(raw: Any) -> PodSeen:
     grace = whole(meta.get("deletionGracePeriodSeconds"), whole(spec.get("terminationGracePeriodSeconds"), 30))
     due = moment(meta.get("deletionTimestamp"))
     told = {text(e.get("type")): e for e in items(status.get("conditions")) if e.get("status") == "True"}
+    links, role = links_of(namespace, labels, annotations, spec), role_of(labels, annotations)
+    made_by = f"{text(owner.get('kind'))}/{text(owner.get('name'))}" if owner else ""
     started, limit = moment(status.get("startTime")), whole(spec.get("activeDeadlineSeconds"), 0)
     return PodSeen(
         namespace=namespace,
@@ -93,9 +97,9 @@ def pod(raw: Any) -> PodSeen:
         phase=text(status.get("phase")) or "Unknown",
         ready="Ready" in told,
         kind=_kind(owner, annotations),
-        owner=f"{text(owner.get('kind'))}/{text(owner.get('name'))}" if owner else "",
-        gang=gang_of(namespace, labels, annotations, spec),
-        role=role_of(labels, annotations),
+        owner=made_by,
+        gang=f"{namespace}/{links[0].rsplit('/', 1)[-1]}" if links else "",
+        role=role,
         gpus=sum(_requested(container) for container in containers),
         grace_seconds=max(0, grace),
         # deletionTimestamp is when the grace period ends, not when the deletion was asked for.
@@ -113,6 +117,7 @@ def pod(raw: Any) -> PodSeen:
         ends_at=started + timedelta(seconds=min(limit, 10**8)) if started and limit > 0 else None,
         disruption=text(told.get("DisruptionTarget", {}).get("reason")),
         claims=bool(items(spec.get("resourceClaims"))),
+        member=member_of(raw, links, made_by, role),
     )
 
 
@@ -159,6 +164,16 @@ def _advertised(resources: dict[str, Any]) -> int | None:
     """GPUs a node tells of; None when it does not know the resource, which differs from having none left."""
     found = [whole(resources[key], 0) for key in GPU_RESOURCES if key in resources]
     return sum(found) if found else None
+
+
+def _room(allocatable: dict[str, Any]) -> dict[str, Any]:
+    """Devices, CPU and memory that pods may ask of it."""
+    told = amounts(allocatable)
+    return {
+        "allocatable": tuple(sorted((name, count) for name, count in told.items() if DEVICE.match(name))),
+        "cpu_millis": told["cpu"] if "cpu" in allocatable else None,
+        "memory_mib": told["memory"] // 2**20 if "memory" in allocatable else None,
+    }
 
 
 def _requested(container: dict[str, Any]) -> int:

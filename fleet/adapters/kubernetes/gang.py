@@ -1,51 +1,69 @@
 """Which gang a pod belongs to, from the labels and annotations that schedulers and operators leave on it.
 
-Decides the name only (`namespace/name`), by the most specific link first: a scheduler's pod group, then the workload
-that made the pods. Refuses to guess from owner chains or name prefixes.
+Decides which objects the pod names, the most specific first: a scheduler's pod group, then the workload that made the
+pods. Refuses to guess from owner chains or name prefixes, and to look whether the object exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleet.adapters.kubernetes.shapes import mapping, text
+from fleet.ports.gangs import System, key_of
 
 _LWS_NAME, _LWS_INDEX = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
 
-# A pod group of a gang scheduler: looked up in the annotations and the labels, in this order.
-_POD_GROUPS = (
-    "scheduling.x-k8s.io/pod-group",
-    "pod-group.scheduling.sigs.k8s.io",
-    "scheduling.k8s.io/group-name",
-    "scheduling.volcano.sh/group-name",
-    "pod-group-name",
-    "kueue.x-k8s.io/pod-group-name",
-    "yunikorn.apache.org/app-id",
+# A pod group of a gang scheduler: looked up in the labels and the annotations, in this order.
+_POD_GROUPS: tuple[tuple[str, System, str], ...] = (
+    ("scheduling.x-k8s.io/pod-group", "coscheduling", "PodGroup"),
+    ("pod-group.scheduling.sigs.k8s.io", "coscheduling", "PodGroup"),
+    ("scheduling.k8s.io/group-name", "volcano", "PodGroup"),
+    ("scheduling.volcano.sh/group-name", "volcano", "PodGroup"),
+    ("pod-group-name", "kai", "PodGroup"),
+    ("kueue.x-k8s.io/pod-group-name", "kueue", "Workload"),
+    ("yunikorn.apache.org/app-id", "yunikorn", "Application"),
 )
-# The workload whose pods start together when no scheduler's group is named.
-_WORKLOADS = (
-    "training.kubeflow.org/job-name",
-    "jobset.sigs.k8s.io/jobset-name",
-    "ray.io/cluster",
-    "volcano.sh/job-name",
-    "applicationId",
+# The workload whose pods start together, and what admits them.
+_WORKLOADS: tuple[tuple[str, System, str], ...] = (
+    ("training.kubeflow.org/job-name", "kubeflow", "PyTorchJob"),
+    ("jobset.sigs.k8s.io/jobset-name", "jobset", "JobSet"),
+    ("ray.io/cluster", "ray", "RayCluster"),
+    ("volcano.sh/job-name", "volcano", "Job"),
+    ("applicationId", "yunikorn", "Application"),
+    ("kueue.x-k8s.io/workload", "kueue", "Workload"),
 )
 
 
-def gang_of(namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], spec: Mapping[str, Any]) -> str:
-    """`namespace/name` of the pod's gang, or an empty string."""
-    name = _first(_POD_GROUPS, labels, annotations) or _native(spec) or _replica(labels)
-    name = name or _first(_WORKLOADS, labels, annotations)
-    return f"{namespace}/{name}" if name else ""
+def links_of(
+    namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], spec: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Keys (`fleet.ports.gangs.key_of`) of the objects that the pod names; empty when it names none."""
+    return tuple(dict.fromkeys(_named(namespace, labels, annotations, spec)))
 
 
-def _first(keys: tuple[str, ...], labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
-    for key in keys:
-        name = labels.get(key) or annotations.get(key)
+def _named(
+    namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], spec: Mapping[str, Any]
+) -> Iterator[str]:
+    yield from _of(_POD_GROUPS, namespace, labels, annotations)
+    if native := _native(spec):
+        yield key_of("native", "PodGroup", namespace, native)
+    if replica := _replica(labels):
+        yield key_of("lws", "LeaderWorkerSet", namespace, replica)
+    yield from _of(_WORKLOADS, namespace, labels, annotations)
+
+
+def _of(
+    keys: tuple[tuple[str, System, str], ...],
+    namespace: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+) -> Iterator[str]:
+    for label, system, kind in keys:
+        name = labels.get(label) or annotations.get(label)
         if name:
-            return name
-    return ""
+            # YuniKorn numbers its applications across namespaces
+            yield key_of(system, kind, "" if system == "yunikorn" else namespace, name)
 
 
 def _native(spec: Mapping[str, Any]) -> str:

@@ -52,7 +52,7 @@ class KubernetesReader:
         self.counts: Counter[str] = Counter()
         node_params = {"labelSelector": node_selector} if node_selector else {}
         self._nodes = Resource("nodes", NODES, node_params, decode.node, decode.node_key)
-        self._pods = Resource("pods", PODS, {"fieldSelector": "spec.nodeName!="}, decode.pod, decode.pod_key)
+        self._pods = Resource("pods", PODS, {}, decode.pod, decode.pod_key)
 
     @property
     def server(self) -> str:

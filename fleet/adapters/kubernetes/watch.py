@@ -26,6 +26,7 @@ from fleet.adapters.kubernetes.wire import Cutter
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import Change, ChangeKind, NodeSeen, PodSeen, WatchState
 from fleet.ports.errors import PortError, ResyncNeeded, TemporaryError
+from fleet.ports.gangs import Spoken
 
 PAGE = 500
 LONGEST_LINE = 64 << 20
@@ -59,7 +60,7 @@ class Resource:
     name: str
     path: str
     params: dict[str, str]
-    decode: Callable[[Any], NodeSeen | PodSeen]
+    decode: Callable[[Any], NodeSeen | PodSeen | Spoken]
     key: Callable[[Any], str]
 
 
@@ -244,7 +245,7 @@ class ListWatch:
         item = self._read(raw)
         return None if item is None else Change(_KINDS[kind], item, version)
 
-    def _read(self, raw: Any) -> NodeSeen | PodSeen | None:
+    def _read(self, raw: Any) -> NodeSeen | PodSeen | Spoken | None:
         try:
             return self._resource.decode(raw)
         except Exception:

@@ -54,6 +54,13 @@ def test_pods_that_name_only_their_maker_find_it_by_its_identity() -> None:
     assert join([jobset], [pod])[jobset.ref.key].members == [pod]
 
 
+def test_objects_that_only_the_pods_join_are_one_gang() -> None:
+    app = an_object("yunikorn", "app-1", namespace="")
+    cluster = an_object("ray", "llm")
+    (gang,) = join([app, cluster], members_of(app.ref.key, 1, links=(app.ref.key, cluster.ref.key))).values()
+    assert (gang.key, gang.objects) == (app.ref.key, (app, cluster))
+
+
 def test_pods_whose_group_object_is_not_there_are_shown_as_a_gang_without_it() -> None:
     link = link_to("volcano", "gone")
     found = join([], members_of(link, 1, 1))

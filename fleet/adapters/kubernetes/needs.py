@@ -1,0 +1,117 @@
+"""What a pod asks of a node: devices, CPU, memory, labels, taints.
+
+Decides effective requests as the scheduler counts them (Kubernetes, "Init Containers", resource sharing): the larger of
+the sum of the containers and the greediest init container, sidecars on top, and the pod's overhead. Hands out one
+object for equal needs. Refuses preferences and quantities it cannot read (they count as nothing asked).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from fleet.adapters.kubernetes.shapes import MOST, items, mapping, strings, text, texts
+from fleet.ports.gangs import Match, Need, Toleration
+
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+DEVICE = re.compile(r"^(nvidia\.com/(gpu|mig-.+)|amd\.com/gpu.*|gpu\.intel\.com/.+|habana\.ai/.+)$")
+_QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
+_FACTORS = {
+    "m": 0.001, "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
+    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
+}  # fmt: skip
+Amounts = Counter[str]  # resource -> devices, CPU in thousandths of a core, memory in bytes
+
+
+def need_of(spec: Mapping[str, Any]) -> Need:
+    """Of a pod's spec or a pod template's. Equal needs are one object."""
+    asked = _effective(spec)
+    resource = next((name for name in sorted(asked) if DEVICE.match(name) and asked[name] > 0), GPU_RESOURCES[0])
+    affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+    required = mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    return _one(
+        Need(
+            gpus=min(MOST, asked[resource]),
+            cpu_millis=min(MOST, asked["cpu"]),
+            memory_mib=min(MOST, -(-asked["memory"] // 2**20)),
+            resource=resource,
+            selector=tuple(sorted(texts(spec.get("nodeSelector")).items())),
+            any_of=tuple(_term(term) for term in items(required.get("nodeSelectorTerms"))),
+            tolerations=tuple(sorted({_toleration(t) for t in items(spec.get("tolerations"))}, key=str)),
+        )
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _one(need: Need) -> Need:
+    return need
+
+
+def amounts(resources: Mapping[str, Any]) -> Amounts:
+    """A resource list: devices whole, CPU in thousandths of a core, memory in bytes; others are left out."""
+    found: Amounts = Counter()
+    for name, raw in resources.items():
+        if name == "cpu":
+            found["cpu"] = round(quantity(raw) * 1000)
+        elif name == "memory":
+            found["memory"] = round(quantity(raw))
+        elif isinstance(name, str) and DEVICE.match(name):
+            found[name] = int(quantity(raw))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _parsed(raw: str) -> float:
+    match = _QUANTITY.match(raw)
+    if match is None:
+        return 0.0
+    try:
+        return max(0.0, min(1e18, float(match.group(1)) * _FACTORS[match.group(2) or ""]))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def quantity(raw: Any) -> float:
+    """A Kubernetes quantity in its base unit; 0 for what is none."""
+    return _parsed(str(raw)) if isinstance(raw, (str, int, float)) and not isinstance(raw, bool) else 0.0
+
+
+def _effective(spec: Mapping[str, Any]) -> Amounts:
+    running = _sum(items(spec.get("containers")))
+    sidecars: Amounts = Counter()
+    peak: Amounts = Counter()
+    for container in items(spec.get("initContainers")):
+        own = _asks(container)
+        if container.get("restartPolicy") == "Always":
+            sidecars += own
+            peak |= sidecars
+        else:
+            peak |= own + sidecars
+    total = (running + sidecars) | peak
+    return total + amounts(mapping(spec.get("overhead")))
+
+
+def _sum(containers: Iterable[Mapping[str, Any]]) -> Amounts:
+    total: Amounts = Counter()
+    for container in containers:
+        total += _asks(container)
+    return total
+
+
+def _asks(container: Mapping[str, Any]) -> Amounts:
+    """Requests; for what has only a limit, the limit is the request."""
+    resources = mapping(container.get("resources"))
+    return amounts({**mapping(resources.get("limits")), **mapping(resources.get("requests"))})
+
+
+def _term(raw: Mapping[str, Any]) -> tuple[Match, ...]:
+    expressions = (*items(raw.get("matchExpressions")), *items(raw.get("matchFields")))
+    return tuple(Match(text(e.get("key")), text(e.get("operator")), strings(e.get("values"))) for e in expressions)
+
+
+def _toleration(raw: Mapping[str, Any]) -> Toleration:
+    operator = text(raw.get("operator")) or "Equal"
+    return Toleration(text(raw.get("key")), operator, text(raw.get("value")), text(raw.get("effect")))

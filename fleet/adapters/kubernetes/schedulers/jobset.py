@@ -1,0 +1,78 @@
+"""JobSet (`jobset.x-k8s.io/v1alpha2`).
+
+Decides the members by the jobs it is made of: replicas times parallelism. Refuses its `ready` counts: they are jobs,
+not pods.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from fleet.adapters.kubernetes.needs import need_of
+from fleet.adapters.kubernetes.schedulers.objects import (
+    Condition,
+    Raw,
+    Reader,
+    conditions_of,
+    created_at,
+    number,
+    owners_of,
+    ref_of,
+    spoken_key,
+)
+from fleet.adapters.kubernetes.shapes import items, mapping, text
+from fleet.ports.gangs import GangObject, Part, Said, Spoken
+
+
+def job_set(raw: Raw) -> Spoken:
+    ref, conditions = ref_of("jobset", "JobSet", raw), conditions_of(raw)
+    spec = mapping(raw.get("spec"))
+    parts = tuple(_part(job) for job in items(spec.get("replicatedJobs")))
+    over = next(
+        (conditions[name] for name in ("Completed", "Failed") if name in conditions and conditions[name].status), None
+    )
+    restarting, suspended = conditions.get("RestartingJobSet"), conditions.get("Suspended")
+    is_suspended = spec.get("suspend") is True
+    said = (suspended.said("SUSPENDED", "JobSet condition Suspended"),) if suspended and suspended.status else ()
+    return Spoken(
+        spoken_key(ref),
+        (
+            GangObject(
+                ref,
+                places=False,
+                owners=owners_of(raw),
+                created_at=created_at(raw),
+                waits_since=_since(restarting, suspended, is_suspended),
+                ended_at=over.at if over else None,
+                finished=over is not None,
+                suspended=is_suspended,
+                phase=next((name for name, c in conditions.items() if c.status), ""),
+                wanted=sum(part.wanted for part in parts),
+                parts=parts,
+                said=said or ((Said("SUSPENDED", "spec.suspend is true", None, "JobSet"),) if is_suspended else ()),
+            ),
+        ),
+    )
+
+
+def _since(restarting: Condition | None, suspended: Condition | None, is_suspended: bool) -> datetime | None:
+    """A restart begins a new wait, and so does the end of a suspension."""
+    begun = [restarting.at] if restarting is not None and restarting.status else []
+    if suspended is not None and not is_suspended and suspended.status is False:
+        begun.append(suspended.at)
+    return max((at for at in begun if at is not None), default=None)
+
+
+def _part(job: dict[str, Any]) -> Part:
+    template = mapping(mapping(job.get("template")).get("spec"))
+    replicas, parallel = number(job.get("replicas")), number(template.get("parallelism"))
+    wanted = (1 if replicas is None else replicas) * (1 if parallel is None else parallel)
+    return Part(
+        text(job.get("name")).lower(),
+        max(0, wanted),
+        need=need_of(mapping(mapping(template.get("template")).get("spec"))),
+    )
+
+
+READERS = (Reader("jobset", "JobSet", "jobset.x-k8s.io", "jobsets", ("v1", "v1beta1", "v1alpha2"), job_set),)

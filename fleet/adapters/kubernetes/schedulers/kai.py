@@ -1,0 +1,154 @@
+"""PodGroup and Queue of the KAI Scheduler (`scheduling.run.ai/v2alpha2` and `/v2`).
+
+Decides that a stale mark means GPUs held by a gang that cannot run (the rest of it is evicted after its grace), that a
+limit of -1 is none, and which of the reasons are about quota. Refuses fair share: the objects do not tell it, only the
+scheduler's metrics do. BindRequests speak of single pods and are gone when those are bound; what they failed at is told
+by the pod's condition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.adapters.kubernetes.member import meaning_of
+from fleet.adapters.kubernetes.needs import DEVICE, GPU_RESOURCES, amounts
+from fleet.adapters.kubernetes.schedulers.objects import (
+    Raw,
+    Reader,
+    conditions_of,
+    created_at,
+    links_in,
+    number,
+    owners_of,
+    ref_of,
+    spoken_key,
+)
+from fleet.adapters.kubernetes.shapes import items, mapping, moment, text
+from fleet.ports.gangs import GangObject, Part, QueueObject, Quota, ReasonCode, Said, Spoken, Topology
+
+GROUP = "scheduling.run.ai"
+STALE = "kai.scheduler/stale-podgroup-timestamp"
+STARTED, EVICTED = "kai.scheduler/last-start-timestamp", "kai.scheduler/last-eviction-timestamp"
+_REASONS: dict[str, ReasonCode] = {
+    "NonPreemptibleOverQuota": "QUOTA",
+    "OverLimit": "QUOTA",
+    "QueueDoesNotExist": "QUEUE_STOPPED",
+    "PreemptionDelayNotElapsed": "PRIORITY_BEHIND",
+}
+
+
+def pod_group(raw: Raw) -> Spoken:
+    ref = ref_of("kai", "PodGroup", raw)
+    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
+    notes = mapping(mapping(raw.get("metadata")).get("annotations"))
+    stale_since = moment(notes.get(STALE))
+    stale = Said("UNKNOWN", "Fewer members than its minimum run.", stale_since, STALE) if stale_since else None
+    held = amounts(mapping(mapping(status.get("resourcesStatus")).get("allocated")))
+    return Spoken(
+        spoken_key(ref),
+        (
+            GangObject(
+                ref,
+                places=True,
+                owners=owners_of(raw),
+                links=links_in(ref, raw),
+                queue=text(spec.get("queue")),
+                created_at=created_at(raw),
+                waits_since=moment(notes.get(EVICTED)),
+                started_at=moment(notes.get(STARTED)),
+                minimum=number(spec.get("minMember")),
+                parts=tuple(_parts(spec)),
+                said=tuple(_said(status)),
+                guarantee="whole",
+                gpus_idle=sum(n for name, n in held.items() if DEVICE.match(name)) if stale else None,
+                stale=Said("UNKNOWN", "Fewer members than its minimum run.", stale_since, STALE)
+                if stale_since
+                else None,
+            ),
+        ),
+    )
+
+
+def _parts(spec: dict[str, Any]) -> list[Part]:
+    parts = [
+        Part(text(sub.get("name")), least, minimum=least, topology=_topology(mapping(sub.get("topologyConstraint"))))
+        for sub in items(spec.get("subGroups"))
+        if (least := number(sub.get("minMember")))
+    ]
+    level = _topology(mapping(spec.get("topologyConstraint")))
+    if level is None:
+        return parts
+    return [*parts, Part("", 0 if parts else number(spec.get("minMember")) or 0, topology=level)]
+
+
+def _topology(raw: dict[str, Any]) -> Topology | None:
+    """Levels are the node labels that the Topology object lists."""
+    required, preferred = text(raw.get("requiredTopologyLevel")), text(raw.get("preferredTopologyLevel"))
+    return Topology(required or preferred, required=bool(required)) if required or preferred else None
+
+
+def _said(status: dict[str, Any]) -> list[Said]:
+    found: list[Said] = []
+    for condition in items(status.get("schedulingConditions")):
+        if condition.get("type") != "UnschedulableOnNodePool" or condition.get("status") == "False":
+            continue
+        at, pool = moment(condition.get("lastTransitionTime")), text(condition.get("nodePool"))
+        source = f"PodGroup condition UnschedulableOnNodePool{f' ({pool})' if pool else ''}"
+        for reason in items(condition.get("reasons")):
+            word, words = text(reason.get("reason")), text(reason.get("message"))
+            found.append(Said(_REASONS.get(word) or meaning_of(words), words or word, at, f"{source}: {word}"))
+        words = text(condition.get("message"))
+        if words and not found:
+            found.append(Said(_REASONS.get(text(condition.get("reason"))) or meaning_of(words), words, at, source))
+    return found
+
+
+def queue(raw: Raw) -> Spoken:
+    ref = ref_of("kai", "Queue", raw)
+    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
+    gpu = mapping(mapping(spec.get("resources")).get("gpu"))
+    used, wanted = (_gpus(mapping(status.get(part))) for part in ("allocated", "requested"))
+    due, most = _bound(gpu.get("quota")), _bound(gpu.get("limit"))
+    orphan = conditions_of(raw).get("Orphan")
+    weight = gpu.get("overQuotaWeight")
+    return Spoken(
+        spoken_key(ref),
+        queues=(
+            QueueObject(
+                ref,
+                parent=text(spec.get("parentQueue")),
+                quotas=(
+                    Quota(
+                        flavor="",
+                        resource=GPU_RESOURCES[0],
+                        guaranteed=due,
+                        used=used,
+                        borrowed=max(0.0, used - due) if due is not None else 0.0,
+                        ceiling=most,
+                        wanted=max(0.0, wanted - used),
+                    ),
+                ),
+                weight=float(weight) if isinstance(weight, (int, float)) and not isinstance(weight, bool) else None,
+                said=(orphan.said("QUEUE_STOPPED", "Queue condition Orphan"),)
+                if orphan is not None and orphan.status
+                else (),
+            ),
+        ),
+    )
+
+
+def _gpus(raw: dict[str, Any]) -> float:
+    return float(sum(n for name, n in amounts(raw).items() if DEVICE.match(name)))
+
+
+def _bound(raw: Any) -> float | None:
+    """-1 is "no bound"."""
+    if isinstance(raw, bool) or not isinstance(raw, (int, float)):
+        return None
+    return None if raw < 0 else float(raw)
+
+
+READERS = (
+    Reader("kai", "PodGroup", GROUP, "podgroups", ("v2alpha2",), pod_group),
+    Reader("kai", "Queue", GROUP, "queues", ("v2",), queue),
+)
