@@ -48,6 +48,7 @@ def sweep() -> None:
     """The slower safety net: caps asked anew, open incidents without a workflow planned, settled plans dropped,
     batches driven."""
     close_old_connections()
+    clock_back.mend(SYSTEM_CLOCK.now())
     services.drop_settled_plans(SYSTEM_CLOCK.now())
     approving.expire(SYSTEM_CLOCK.now())
     services.settle_released(SYSTEM_CLOCK.now())
@@ -55,7 +56,6 @@ def sweep() -> None:
     for cluster in Cluster.objects.filter(removed_at=None):
         planner.replan(cluster.pk, SYSTEM_CLOCK, "muster:sweep")
         if cluster.mode != Mode.OBSERVE:
-    clock_back.mend(SYSTEM_CLOCK.now())
             grants.run(cluster.pk, SYSTEM_CLOCK)
     maintenance.sweep(SYSTEM_CLOCK)
 
