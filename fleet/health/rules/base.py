@@ -6,11 +6,12 @@ hold thresholds: those are data in the catalogue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fleet.health.rules.findings import Findings
 from fleet.health.rules.levels import Bools, Floats, Indices, Level, Name
@@ -32,8 +33,12 @@ class FrameRule:
 
     def limits(self, rows: Indices) -> Floats:
         """The threshold of each row, as its node's pool has it."""
-        allowed = self.pools.thresholds(self.rule, self.frame.r.node[rows])
+        allowed = self.pools.thresholds(self.rule, self.nodes_of(rows))
         return np.broadcast_to(np.asarray(allowed, dtype=float), (len(rows),))
+
+    def nodes_of(self, rows: Indices) -> Callable[[], NDArray[np.int32]]:
+        """The node of each row, for whoever needs it after all."""
+        return lambda: self.frame.r.node[rows]
 
     def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
         raise NotImplementedError
@@ -118,11 +123,13 @@ class LevelRule(FrameRule):
         if not len(rows):
             return []
         r = self.frame.r
-        mono, source = r.mono[rows], r.source[rows]
+        mono = r.mono[rows]
         bad = self.bad(view, rows, r.value[rows])
         now = (view.monotonic, view.now.timestamp())
-        patience = self.pools.patience(self.rule, r.node[rows])
-        opens, clears = self.level.step(mono, mono, source, bad, quiet_nodes[r.node[rows]], now, patience)
+        patience = self.pools.patience(self.rule, self.nodes_of(rows))
+        opens, clears = self.level.step(
+            mono, mono, lambda few: r.source[rows[few]], bad, lambda few: quiet_nodes[r.node[rows[few]]], now, patience
+        )
         self.remember_rows(rows[self.level.changed])
         edges: list[Edge] = []
         for place in opens.tolist():

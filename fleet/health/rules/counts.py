@@ -148,8 +148,8 @@ class GpuCount(FrameRule):
         seq = np.where(t.seq[:size] > 0, t.seq[:size].astype(np.float64), NEVER)
         now = (view.monotonic, view.now.timestamp())
         patience = self.pools.patience(self.rule, t.node[:size])
-        quiet = quiet_nodes[t.node[:size]]
-        opens, clears = self.level.step(seq, t.mono[:size], t.wall[:size], short, quiet, now, patience)
+        mono, wall = t.mono[:size], t.wall[:size].__getitem__
+        opens, clears = self.level.step(seq, mono, wall, short, lambda few: quiet_nodes[t.node[few]], now, patience)
         self.remember(self.name(place)[0] for place in self.level.changed.tolist())
         edges: list[Edge] = []
         for place in opens.tolist():

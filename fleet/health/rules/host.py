@@ -103,11 +103,13 @@ class ClockSkew(FrameRule):
         skew = t.skew[:size]
         measured = t.skew_seq[:size].astype(np.float64)
         at = np.full(size, view.monotonic)
-        wall = np.full(size, view.now.timestamp())
+        wall = view.now.timestamp()
         node = t.node[:size]
         bad = np.abs(skew) > self.pools.thresholds(self.rule, node)
-        now, patience = (view.monotonic, float(wall[0])), self.pools.patience(self.rule, node)
-        opens, clears = self.level.step(measured, at, wall, bad, quiet_nodes[node], now, patience)
+        now, patience = (view.monotonic, wall), self.pools.patience(self.rule, node)
+        opens, clears = self.level.step(
+            measured, at, lambda few: np.full(len(few), wall), bad, lambda few: quiet_nodes[node[few]], now, patience
+        )
         edges: list[Edge] = []
         for place in opens.tolist():
             facts = view.nodes.get(self.frame.targets[place].node)

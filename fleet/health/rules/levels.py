@@ -3,7 +3,8 @@
 Decides when a condition has held long enough (so many of the last scrapes bad, and bad for a window) and when its end
 has; how long is long enough may differ by element, because pools differ. An element without a new observation keeps its
 state: silence clears nothing. Windows are of monotonic receive time. Refuses to know what it watches: callers pass
-arrays, and a name for each element so that state survives a restart.
+arrays, and a name for each element so that state survives a restart. What is asked of few elements is fetched of those
+alone: a fleet's rows lie far apart in memory, and reading them costs more than judging them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Name = tuple[str, str]  # node, device
+Looked = Callable[[Indices], NDArray[Any]]  # values of these elements: fetched of the few that matter
 _ONES = np.array([bin(bits).count("1") for bits in range(256)], dtype=np.uint8)
 NEVER = float("-inf")
+_NOBODY: Indices = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,9 @@ class Level:
         self,
         stamp: Floats,
         mono: Floats,
-        wall: Floats,
+        wall: Looked,
         bad: Bools,
-        quiet: Bools,
+        quiet: Looked,
         now: tuple[float, float],
         patience: Patience,
     ) -> tuple[Indices, Indices]:
@@ -64,21 +67,25 @@ class Level:
         `now` is (monotonic, wall), used only to place what a checkpoint brought.
         """
         self._grow(len(stamp), now)
+        if not (bad.any() or self.bits.any() or self.open.any()):  # all is well and was
+            self.stamp, self.changed = np.maximum(self.stamp, stamp), _NOBODY
+            return _NOBODY, _NOBODY
         mask = ((1 << np.asarray(patience.of, dtype=np.int64)) - 1).astype(np.uint8)
         new = stamp > self.stamp
         self.stamp = np.where(new, stamp, self.stamp)
         before = self.bits
-        turned = new & bad & (self.bits & mask == 0)
-        self.bad_mono[turned], self.bad_wall[turned] = mono[turned], wall[turned]
+        turned = np.flatnonzero(new & bad & (self.bits & mask == 0))
+        self.bad_mono[turned], self.bad_wall[turned] = mono[turned], wall(turned)
         self.bits = np.where(new, ((self.bits << 1) | bad) & mask, self.bits & mask).astype(np.uint8)
         self.changed = np.flatnonzero((self.bits != 0) != (before != 0))
         self.good_mono = np.where(new & bad, np.inf, np.where(new & np.isinf(self.good_mono), mono, self.good_mono))
         enough = _ONES[self.bits] >= patience.scrapes
         last_bad = (self.bits & 1).astype(bool)
-        opens = ~self.open & ~quiet & enough & last_bad & (mono - self.bad_mono >= patience.window)
-        over = self.open & (self.bits == 0) & (mono - self.good_mono >= patience.clear)
-        self.open = (self.open | opens) & ~over
-        return np.flatnonzero(opens), np.flatnonzero(over)
+        opens = np.flatnonzero(~self.open & enough & last_bad & (mono - self.bad_mono >= patience.window))
+        opens = opens[~quiet(opens)]
+        over = np.flatnonzero(self.open & (self.bits == 0) & (mono - self.good_mono >= patience.clear))
+        self.open[opens], self.open[over] = True, False
+        return opens, over
 
     def _grow(self, size: int, now: tuple[float, float]) -> None:
         old = len(self.stamp)

@@ -6,7 +6,7 @@ pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from fleet.health.rules.codes import Codes
 from fleet.health.rules.levels import Floats, Patience
 from fleet.health.rules.types import NodeFacts, Rule
+
+Nodes = NDArray[np.int32] | Callable[[], NDArray[np.int32]]  # of rows; fetched only where a pool has its own rule
 
 
 @dataclass(slots=True)
@@ -51,21 +53,21 @@ class Pools:
         """The values of one setting, wherever the rule holds."""
         return {float(getattr(rule, key)) for rule in (base, *(own.get(base.id, base) for own in self.of.values()))}
 
-    def thresholds(self, base: Rule, nodes: NDArray[np.int32]) -> Floats | float:
+    def thresholds(self, base: Rule, nodes: Nodes) -> Floats | float:
         return self._by_row(base, "threshold", nodes)
 
-    def windows(self, base: Rule, nodes: NDArray[np.int32]) -> Floats | float:
+    def windows(self, base: Rule, nodes: Nodes) -> Floats | float:
         return self._by_row(base, "window", nodes)
 
-    def patience(self, base: Rule, nodes: NDArray[np.int32]) -> Patience:
+    def patience(self, base: Rule, nodes: Nodes) -> Patience:
         """How long the condition must hold on each of these rows."""
         keys = ("window", "scrapes", "of", "clear")
         return Patience(**{key: self._by_row(base, key, nodes) for key in keys})
 
-    def _by_row(self, base: Rule, key: str, nodes: NDArray[np.int32]) -> Floats | float:
+    def _by_row(self, base: Rule, key: str, nodes: Nodes) -> Floats | float:
         own: float = getattr(base, key)
         if not any(base.id in rules for rules in self.of.values()):
             return own
         table = np.array([own, *(float(getattr(rules.get(base.id, base), key)) for rules in self.of.values())])
-        chosen: Floats = table[self._place[nodes]]
+        chosen: Floats = table[self._place[nodes() if callable(nodes) else nodes]]
         return chosen

@@ -55,8 +55,9 @@ class CounterRule(RowRule):
         limit, windows = self._limit(rows), self._windows(rows)
         value = self._value()
         opens = ~self.open & (value >= limit)
-        fresh = f.fresh_rows(rows, view.monotonic)
-        over = self.open & (reset if self.rule.latched else (value < limit) & fresh & (self.total <= 0) | reset)
+        over = self.open & reset
+        if self.open.any() and not self.rule.latched:
+            over |= self.open & (value < limit) & (self.total <= 0) & f.fresh_rows(rows, view.monotonic)
         self.open = (self.open | opens) & ~over
         edges: list[Edge] = []
         for place in np.flatnonzero(opens).tolist():
@@ -77,7 +78,8 @@ class CounterRule(RowRule):
         r = self.frame.r
         seen = np.isfinite(r.mono[rows]) & self.mine(rows)
         values, before = r.value[rows], self.delta.base
-        before = np.concatenate([before, np.full(len(rows) - len(before), np.nan)])
+        if len(before) < len(rows):
+            before = np.concatenate([before, np.full(len(rows) - len(before), np.nan)])
         grown = self.delta.step(values, seen)
         before = np.where(np.isnan(before), self.delta.base, before)
         self.remember_rows(rows[self.delta.changed] if self.watch.how == "grows" else rows[:0])
@@ -86,13 +88,15 @@ class CounterRule(RowRule):
             if self.watch.how == "changes":
                 grown, reset = (np.abs(values - before) > STEP_SECONDS).astype(float), np.zeros_like(reset)
         if self.watch.how in ("changes", "count") or not self.rule.latched:
-            grown[quiet_nodes[r.node[rows]]] = 0.0  # our own work makes links go down and nodes boot
+            places = np.flatnonzero(grown)
+            grown[places[quiet_nodes[r.node[rows[places]]]]] = 0.0  # our own work makes links go down and nodes boot
         if self.watch.active:
             grown[~(np.nan_to_num(self.beside(self.watch.active, rows)) >= self.watch.active_from)] = 0.0
         more = grown
         if self.watch.over:
             more = self.whole.step(self.beside(self.watch.over, rows), np.ones(len(rows), dtype=bool))
-        self.first = np.where((grown > 0) & (self.total <= 0), r.source[rows], self.first)
+        places = np.flatnonzero((grown > 0) & (self.total <= 0))
+        self.first[places] = r.source[rows[places]]
         for window, columns in self._groups(rows):
             place = self._turn(window, columns, mono)
             self.grown[place, columns] += grown[columns]
@@ -129,12 +133,12 @@ class CounterRule(RowRule):
         return count if self._plain else count * self.watch.per / window
 
     def _windows(self, rows: Indices) -> Floats:
-        windows = self.pools.windows(self.rule, self.frame.r.node[rows])
+        windows = self.pools.windows(self.rule, self.nodes_of(rows))
         return np.broadcast_to(np.asarray(windows, dtype=float), (len(rows),))
 
     def _groups(self, rows: Indices) -> list[tuple[float, Columns]]:
         """The windows that hold, each with its elements; one for all unless a pool has its own."""
-        windows = self.pools.windows(self.rule, self.frame.r.node[rows])
+        windows = self.pools.windows(self.rule, self.nodes_of(rows))
         if not isinstance(windows, np.ndarray):
             return [(windows, slice(0, len(rows)))]
         return [(float(window), np.flatnonzero(windows == window)) for window in np.unique(windows)]

@@ -154,14 +154,14 @@ class GaugeRule(RowRule):
         if not len(rows):
             return []
         r = f.r
-        values, mono, wall = r.value[rows], r.mono[rows], r.source[rows]
+        values, mono = r.value[rows], r.mono[rows]
         judged = self.mine(rows)
         if watch.how == "silent":
             between = STALE_INTERVALS * f.t.interval[r.target[rows]]  # it is asked no oftener than that
             limit = self.limits(rows)
             bad, mono = view.monotonic - mono > np.maximum(limit, between), mono.copy()
             judged = judged & np.isfinite(mono) & self._heard(view)[r.target[rows]]
-            mono[:], wall = view.monotonic, np.where(bad, wall, view.now.timestamp())
+            mono[:] = view.monotonic
         else:
             bad, limit, known = self._bad(rows, values)
             judged = judged & known
@@ -169,10 +169,11 @@ class GaugeRule(RowRule):
         if spoke is not mono:
             bad, mono = bad & ~(spoke > mono), np.maximum(spoke, mono)
         stamp = np.where(judged, mono, NEVER)
-        quiet = quiet_nodes[r.node[rows]]
-        patience = self.pools.patience(self.rule, r.node[rows])
+        patience = self.pools.patience(self.rule, self.nodes_of(rows))
         now = (view.monotonic, view.now.timestamp())
-        opens, clears = self.level.step(stamp, mono, wall, bad, quiet, now, patience)
+        opens, clears = self.level.step(
+            stamp, mono, lambda few: r.source[rows[few]], bad, lambda few: quiet_nodes[r.node[rows[few]]], now, patience
+        )
         self.remember_rows(rows[self.level.changed])
         edges: list[Edge] = []
         for place in opens.tolist():

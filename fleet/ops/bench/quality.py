@@ -20,7 +20,7 @@ from fleet.health.absences import Absences
 from fleet.health.correlation_shared import Limits
 from fleet.health.rules.types import Edge
 from fleet.ops.bench import _replay as replay
-from fleet.ops.bench._healthy import Healthy
+from fleet.ops.bench._healthy import DAY, Healthy
 from fleet.ops.bench._replay import Score
 from fleet.ops.bench._site import own_process, servers
 
@@ -50,6 +50,7 @@ class Calm:
     """What was said of a fleet that is well."""
 
     false: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)  # findings that ask for nothing and are shown all the same
     not_ready: int = 0
 
     def take(self, fleet: Healthy, edges: list[Edge]) -> None:
@@ -60,21 +61,29 @@ class Calm:
                 self.not_ready += 1
             elif edge.cause == "telemetry-stale" or correlation.asks_for_action(edge.action_class):
                 self.false[edge.cause] += 1
+            else:
+                self.notes[edge.cause] += 1
 
 
 def healthy(nodes: int, days: float, interval: float, seed: int) -> dict[str, float]:
     """A fleet that is well, for so many virtual days; silence of many at once would be a shared incident."""
     fleet, calm, began = Healthy(nodes, interval, seed), Calm(), time.perf_counter()
     absences = Absences(fleet.engine.findings, Limits())
-    for _ in range(int(days * 86400 / interval)):
+    for step in range(int(days * DAY / interval)):
+        if step and step * interval % DAY < interval:
+            sys.stderr.write(f"day {step * interval / DAY:.0f} of {days:g} is over: {calm.false.total()} false\n")
+            sys.stderr.flush()
         edges = fleet.step()
         edges += absences.look(fleet.engine.verdicts(fleet.view()), fleet.facts, fleet.now)
         calm.take(fleet, edges)
     if calm.false:
         sys.stderr.write(f"false incidents: {dict(calm.false.most_common(12))}\n")
+    if calm.notes:
+        sys.stderr.write(f"findings that ask for nothing: {dict(calm.notes.most_common(12))}\n")
     return {
         "virtual_days": days,
         "false_incidents": float(calm.false.total()),
+        "findings_that_ask_for_nothing": float(calm.notes.total()),
         "boots": float(fleet.boots),
         "not_ready_while_booting": float(calm.not_ready),
         "exporter_restarts": float(fleet.restarts),
