@@ -20,6 +20,7 @@ from typing import Protocol
 from fleet.ops.embedded.postgres import Postgres
 from fleet.ops.embedded.valkey import Valkey
 from fleet.ops.processes import spawn, unprivileged_account
+from tests.patience import PATIENCE
 
 OURS = "MUSTER_TEST_OURS"  # which of the variables below were set here, for the workers of this run
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
@@ -32,7 +33,7 @@ class Server(Protocol):
 def _start(argv: list[str], server: Server, var: Path, stdin: bytes = b"") -> subprocess.Popen[bytes]:
     account = getattr(server, "account", None)
     process = spawn(argv, env=os.environ, cwd=var, account=account, death_signal=signal.SIGQUIT, stdin=stdin)
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE
     while not server.answers():
         if process.poll() is not None or time.monotonic() > until:
             said = process.stdout.read().decode(errors="replace") if process.stdout else ""

@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 from django.db import connection
+
+from tests.patience import PATIENCE, until
 
 
 def database_url() -> str:
@@ -56,19 +57,17 @@ def web_process(redis_url: str, log: Path, **settings: str) -> Iterator[tuple[st
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(5)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
 
 def _wait(base: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            break
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{base}/healthz", timeout=2) as answer:
-            if answer.status == 200:
-                return
-        time.sleep(0.1)
-    raise RuntimeError(f"the web process did not start: {log.read_text(errors='replace')[-2000:]}")
+    def answers() -> bool:
+        assert process.poll() is None, f"the web process did not start: {log.read_text(errors='replace')[-2000:]}"
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{base}/healthz", timeout=5) as answer:
+            return bool(answer.status == 200)
+        return False
+
+    until(answers)

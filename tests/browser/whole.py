@@ -13,15 +13,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import until
 from tests.web import free_port
 
 ROOT = Path(__file__).parent.parent.parent
-READY_WITHIN = 60.0
+READY_WITHIN = 180.0
 STOPPED_WITHIN = 20.0
 OF_THE_TEST_RUN = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "MUSTER_VAR")
 
@@ -68,11 +68,12 @@ def running_muster(*options: str, **settings: str) -> Iterator[Muster]:
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + READY_WITHIN
-    while "ready http" not in log.read_text(errors="replace"):
-        if process.poll() is not None or time.monotonic() > until:
-            raise RuntimeError(f"it did not get ready: {log.read_text(errors='replace')[-3000:]}")
-        time.sleep(0.1)
+    def ready() -> bool:
+        said = log.read_text(errors="replace")
+        assert process.poll() is None, f"it did not get ready: {said[-3000:]}"
+        return "ready http" in said
+
+    until(ready, READY_WITHIN, every=0.1)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -10,9 +10,8 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from fleet.adapters import kubernetes
 from fleet.adapters.kubernetes.acting import KubernetesActor
 from fleet.adapters.kubernetes.reading import KubernetesReader
 from fleet.ports.cluster import PodSeen
+from tests.patience import until
 
 IMAGE = "registry.invalid/none:1"
 Json = dict[str, Any]
@@ -51,7 +51,7 @@ def simulated(folder: Path, nodes: int = 4) -> Iterator[Path]:
         subprocess.Popen([*command, "--var", str(folder)], stdout=log, stderr=log) as process,
     ):
         try:
-            wait_until(lambda: process.poll() is not None or all(path.exists() for path in wanted), 30)
+            until(lambda: process.poll() is not None or all(path.exists() for path in wanted))
             assert process.poll() is None, (folder / "log").read_text()
             yield files
         finally:
@@ -60,15 +60,6 @@ def simulated(folder: Path, nodes: int = 4) -> Iterator[Path]:
                 process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
-
-
-def wait_until(holds: Callable[[], Any], seconds: float = 10.0) -> Any:
-    ends_at = time.monotonic() + seconds
-    while not (found := holds()):
-        if time.monotonic() > ends_at:
-            raise AssertionError("this did not come true in time")
-        time.sleep(0.05)
-    return found
 
 
 def untyped(*apis: Any) -> tuple[Any, ...]:

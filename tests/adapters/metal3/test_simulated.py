@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from fleet.ports.errors import Conflict, IdentityMismatch, PermanentError
 from fleet.ports.provision import Phase, ProvisionSeen, ProvisionTarget
 from fleet.simulator.embed import running
 from fleet.simulator.options import Options
+from tests.patience import until
 from tests.unit.simulator.client import MERGE, Client
 
 NODE = "gpu-r01-01"
@@ -48,12 +48,8 @@ def target(fleet: Client, **more: Any) -> ProvisionTarget:
     return ProvisionTarget(**{"node": NODE, "serial": serial, **more})
 
 
-def until(port: Metal3Provisioner, about: ProvisionTarget, holds: Callable[[ProvisionSeen], bool]) -> ProvisionSeen:
-    ends = time.monotonic() + 20
-    while not holds(seen := port.observe(about)):
-        assert time.monotonic() < ends, seen
-        time.sleep(0.05)
-    return seen
+def once(port: Metal3Provisioner, about: ProvisionTarget, holds: Callable[[ProvisionSeen], bool]) -> ProvisionSeen:
+    return until(lambda: seen if holds(seen := port.observe(about)) else None)
 
 
 def test_a_host_is_emptied_installed_anew_and_boots(
@@ -65,15 +61,12 @@ def test_a_host_is_emptied_installed_anew_and_boots(
     assert (before.phase, before.host, before.refusals) == (Phase.PROVISIONED, NODE, ())
     port.submit(about, "op-1", before)
     assert port.observe(about).op_id == "op-1"
-    halfway = until(port, about, lambda seen: seen.phase == Phase.HALFWAY)
+    halfway = once(port, about, lambda seen: seen.phase == Phase.HALFWAY)
     assert halfway.op_id == "op-1" and halfway.mark != before.mark
     port.submit(about, "op-1", halfway)
-    after = until(port, about, lambda seen: seen.phase == Phase.PROVISIONED)
+    after = once(port, about, lambda seen: seen.phase == Phase.PROVISIONED)
     assert (after.image, after.op_id) == (before.image, "op-1") and after.mark != before.mark
-    ends = time.monotonic() + 10
-    while (node := reader.node(NODE)).boot_id == boot or node.ready is not True:
-        assert time.monotonic() < ends
-        time.sleep(0.05)
+    until(lambda: (node := reader.node(NODE)).boot_id != boot and node.ready is True)
     assert fleet.stats()["provisions"] == {NODE: 1}
     assert "muster.dev/reprovision-image" not in fleet.get(HOST)["metadata"]["annotations"]
 
@@ -100,7 +93,7 @@ def test_an_installation_that_fails_is_told_in_its_own_words(fleet: Client, port
     fleet.inject("provision_error", NODE)
     port.submit(about, "op-1", port.observe(about))
     port.submit(about, "op-1", until(port, about, lambda seen: seen.phase == Phase.HALFWAY))
-    failed = until(port, about, lambda seen: seen.phase == Phase.FAILED)
+    failed = once(port, about, lambda seen: seen.phase == Phase.FAILED)
     assert "write_image failed" in failed.error
 
 
@@ -135,7 +128,7 @@ def test_an_image_that_somebody_took_out_of_its_annotation_is_for_people(
 ) -> None:
     about = target(fleet)
     port.submit(about, "op-1", port.observe(about))
-    seen = until(port, about, lambda seen: seen.phase == Phase.HALFWAY)
+    seen = once(port, about, lambda seen: seen.phase == Phase.HALFWAY)
     broken = {"metadata": {"annotations": {"muster.dev/reprovision-image": "{"}}}
     fleet.call("PATCH", HOST, broken, MERGE)
     with pytest.raises(PermanentError, match="lost the annotation"):

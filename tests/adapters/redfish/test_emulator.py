@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ import pytest
 from fleet.adapters import redfish
 from fleet.ports.errors import IdentityMismatch, PermanentError
 from fleet.ports.power import BmcTarget, PowerState, PowerVerb
+from tests.patience import until
 
 PROGRAM = Path(sys.executable).with_name("sushy-emulator")
 FIRST, SECOND = "c7a5fdbd-cdaf-9455-926a-d65c16db1809", "58893887-8974-2487-2389-841168418919"
@@ -54,14 +55,13 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    ends_at = time.monotonic() + 20
-    while time.monotonic() < ends_at and process.poll() is None:
-        try:
-            urllib.request.urlopen(url, timeout=1).close()
-            return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    pytest.fail("sushy-emulator did not start")
+    def answers() -> bool:
+        assert process.poll() is None, "sushy-emulator did not start"
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
+            return True
+        return False
+
+    until(answers)
 
 
 def machine(address: str, uuid: str) -> BmcTarget:

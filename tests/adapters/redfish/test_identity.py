@@ -8,10 +8,11 @@ from fleet.ports.errors import IdentityMismatch, PermanentError
 from fleet.ports.power import PowerPort, PowerState, PowerVerb
 from tests.adapters.redfish.conftest import Target
 from tests.adapters.redfish.fake_bmc import SERIAL, UUID, FakeBmc, running
+from tests.patience import PATIENCE
 
 
 def test_a_reading_tells_state_identity_and_last_reset(power: PowerPort, target: Target) -> None:
-    seen = power.observe(target(), 3)
+    seen = power.observe(target(), PATIENCE)
     assert (seen.state, seen.uuid, seen.serial) == (PowerState.ON, UUID, SERIAL)
     assert (seen.last_reset, seen.boot_progress) == ("2026-11-29T10:00:00Z", "OSRunning")
     assert seen.resets == ("ForceOff", "ForceRestart", "GracefulRestart", "On")
@@ -19,7 +20,7 @@ def test_a_reading_tells_state_identity_and_last_reset(power: PowerPort, target:
 
 
 def test_a_reset_is_exactly_one_post_after_the_match(power: PowerPort, target: Target, bmc: FakeBmc) -> None:
-    before = power.reset(target(pinned_serial=SERIAL), PowerVerb.FORCE_RESTART, 3)
+    before = power.reset(target(pinned_serial=SERIAL), PowerVerb.FORCE_RESTART, PATIENCE)
     assert bmc.resets == [{"ResetType": "ForceRestart"}]
     assert before.last_reset == "2026-11-29T10:00:00Z"
     assert bmc.asked[-1].startswith("POST") and sum(asked.startswith("POST") for asked in bmc.asked) == 1
@@ -33,7 +34,7 @@ def test_case_and_space_do_not_make_another_machine(
     power: PowerPort, target: Target, bmc: FakeBmc, uuid: str, serial: str
 ) -> None:
     bmc.system["SerialNumber"] = f"{SERIAL}   "
-    power.reset(target(pinned_uuid=uuid, pinned_serial=serial), PowerVerb.ON, 3)
+    power.reset(target(pinned_uuid=uuid, pinned_serial=serial), PowerVerb.ON, PATIENCE)
     assert len(bmc.resets) == 1
 
 
@@ -42,7 +43,7 @@ def test_a_pin_that_differs_stops_every_call(
     power: PowerPort, target: Target, bmc: FakeBmc, uuid: str, serial: str
 ) -> None:
     wrong = target(pinned_uuid=uuid, pinned_serial=serial)
-    for call in (lambda: power.observe(wrong, 3), lambda: power.reset(wrong, PowerVerb.FORCE_RESTART, 3)):
+    for call in (lambda: power.observe(wrong, 3), lambda: power.reset(wrong, PowerVerb.FORCE_RESTART, PATIENCE)):
         with pytest.raises(IdentityMismatch) as caught:
             call()
         assert "gpu-1" in str(caught.value) and SERIAL in str(caught.value)
@@ -52,7 +53,7 @@ def test_a_pin_that_differs_stops_every_call(
 def test_a_machine_that_does_not_tell_who_it_is_is_no_match(power: PowerPort, target: Target, bmc: FakeBmc) -> None:
     bmc.system.update(UUID=None, SerialNumber="")
     with pytest.raises(IdentityMismatch):
-        power.reset(target(pinned_serial=SERIAL), PowerVerb.ON, 3)
+        power.reset(target(pinned_serial=SERIAL), PowerVerb.ON, PATIENCE)
     assert bmc.resets == []
 
 
@@ -60,26 +61,26 @@ def test_nothing_pinned_is_readable_but_never_reset(power: PowerPort, target: Ta
     unpinned = target(pinned_uuid="", pinned_serial=" ")
     assert power.observe(unpinned, 3).uuid == UUID
     with pytest.raises(PermanentError) as caught:
-        power.reset(unpinned, PowerVerb.ON, 3)
+        power.reset(unpinned, PowerVerb.ON, PATIENCE)
     assert caught.value.code == "not_pinned" and bmc.resets == []
 
 
 def test_among_several_systems_the_pinned_one_is_reset(power: PowerPort, target: Target, bmc: FakeBmc) -> None:
     bmc.add("2", "11111111-2222-3333-4444-555555555555", "SN-0002")
-    assert power.observe(target(pinned_uuid="", pinned_serial="SN-0002"), 3).serial == "SN-0002"
-    power.reset(target(pinned_uuid="11111111-2222-3333-4444-555555555555"), PowerVerb.ON, 3)
+    assert power.observe(target(pinned_uuid="", pinned_serial="SN-0002"), PATIENCE).serial == "SN-0002"
+    power.reset(target(pinned_uuid="11111111-2222-3333-4444-555555555555"), PowerVerb.ON, PATIENCE)
     assert "/Systems/2/" in bmc.asked[-1]
     with pytest.raises(IdentityMismatch):
-        power.observe(target(pinned_uuid="", pinned_serial="SN-0003"), 3)
+        power.observe(target(pinned_uuid="", pinned_serial="SN-0003"), PATIENCE)
     with pytest.raises(PermanentError) as caught:
-        power.observe(target(pinned_uuid=""), 3)
+        power.observe(target(pinned_uuid=""), PATIENCE)
     assert caught.value.code == "bmc_ambiguous"
 
 
 def test_the_path_of_the_address_is_where_the_service_lies(power: PowerPort, target: Target) -> None:
     with running(FakeBmc(prefix="/bmc/gpu-1")) as other:
         for address in (other.address, f"{other.address}/"):
-            power.reset(target(address=address), PowerVerb.ON, 3)
+            power.reset(target(address=address), PowerVerb.ON, PATIENCE)
         assert other.asked[0] == "GET /bmc/gpu-1/redfish/v1/" and len(other.resets) == 2
 
 
@@ -95,13 +96,13 @@ def test_the_path_of_the_address_is_where_the_service_lies(power: PowerPort, tar
 )
 def test_power_states(power: PowerPort, target: Target, bmc: FakeBmc, told: str | None, state: str) -> None:
     bmc.system.update(PowerState=told, LastResetTime=None)
-    seen = power.observe(target(), 3)
+    seen = power.observe(target(), PATIENCE)
     assert (seen.state, seen.last_reset) == (state, None)
 
 
 def test_a_verb_that_is_not_offered_is_not_sent(power: PowerPort, target: Target, bmc: FakeBmc) -> None:
     with pytest.raises(PermanentError) as caught:
-        power.reset(target(), PowerVerb.POWER_CYCLE, 3)
+        power.reset(target(), PowerVerb.POWER_CYCLE, PATIENCE)
     assert caught.value.code == "reset_unsupported" and "ForceRestart" in str(caught.value)
     assert bmc.resets == []
 
@@ -109,15 +110,15 @@ def test_a_verb_that_is_not_offered_is_not_sent(power: PowerPort, target: Target
 def test_a_bmc_that_tells_no_reset_types_is_asked_anyway(power: PowerPort, target: Target, bmc: FakeBmc) -> None:
     action = bmc.system["Actions"]["#ComputerSystem.Reset"]
     del action["ResetType@Redfish.AllowableValues"]
-    assert power.observe(target(), 3).resets == ()
+    assert power.observe(target(), PATIENCE).resets == ()
     action["@Redfish.ActionInfo"] = f"{bmc.system['@odata.id']}/ResetActionInfo"
-    assert power.observe(target(), 3).resets == ()
-    power.reset(target(), PowerVerb.POWER_CYCLE, 3)
+    assert power.observe(target(), PATIENCE).resets == ()
+    power.reset(target(), PowerVerb.POWER_CYCLE, PATIENCE)
     assert bmc.resets == [{"ResetType": "PowerCycle"}]
 
 
 def test_a_system_without_a_reset_action_cannot_be_reset(power: PowerPort, target: Target, bmc: FakeBmc) -> None:
     bmc.system["Actions"] = {}
     with pytest.raises(PermanentError) as caught:
-        power.reset(target(), PowerVerb.ON, 3)
+        power.reset(target(), PowerVerb.ON, PATIENCE)
     assert caught.value.code == "reset_unsupported"

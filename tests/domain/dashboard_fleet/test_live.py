@@ -17,6 +17,7 @@ from django.test import Client
 from fleet.access.models import User
 from fleet.bus.outbox import HINT_CHANNEL
 from tests.builders import a_cluster
+from tests.patience import PATIENCE
 from tests.web import web_process
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,14 +40,14 @@ class Stream:
     def on_headers_complete(self) -> None:
         self.status = self.parser.get_status_code()
 
-    async def until(self, text: bytes, within: float = 10) -> None:
+    async def until(self, text: bytes, within: float = PATIENCE) -> None:
         async with asyncio.timeout(within):
             while text not in self.seen:
                 data = await self.reader.read(4096)
                 assert data, f"the stream ended before {text!r}: {bytes(self.seen)!r}"
                 self.parser.feed_data(data)
 
-    async def ended(self, within: float = 10) -> None:
+    async def ended(self, within: float = PATIENCE) -> None:
         async with asyncio.timeout(within):
             while await self.reader.read(4096):
                 pass
@@ -105,13 +106,13 @@ def test_twenty_streams_hold_no_connection_and_no_thread_and_end_with_the_server
 
             hints = [{"topic": "node", "ref": "7", "node": "gpu-r01-01", "cluster": 1}]
             broker.publish(HINT_CHANNEL, orjson.dumps(hints))
-            await asyncio.gather(*(stream.until(b"gpu-r01-01", within=3) for stream in streams))
+            await asyncio.gather(*(stream.until(b"gpu-r01-01") for stream in streams))
 
             process.send_signal(signal.SIGTERM)
-            await asyncio.gather(*(stream.ended(within=5) for stream in streams))
+            await asyncio.gather(*(stream.ended() for stream in streams))
 
         asyncio.run(story())
-        assert process.wait(5) in (0, -signal.SIGTERM)
+        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
 
 
 def test_a_viewer_of_one_cluster_hears_nothing_of_another(
@@ -131,7 +132,7 @@ def test_a_viewer_of_one_cluster_hears_nothing_of_another(
             for cluster, node in ((other, "gpu-other"), (mine, "gpu-mine")):
                 body = orjson.dumps([{"topic": "node", "ref": "1", "node": node, "cluster": cluster.pk}])
                 broker.publish(HINT_CHANNEL, body)
-            await stream.until(b"gpu-mine", within=3)
+            await stream.until(b"gpu-mine")
             assert b"gpu-other" not in stream.seen
 
         asyncio.run(story())

@@ -21,6 +21,7 @@ from fleet.ops.embedded.location import Unreachable, choose_base, choose_socket_
 from fleet.ops.embedded.postgres import DatabaseFailure, Postgres
 from fleet.ops.embedded.valkey import Valkey
 from fleet.ops.processes import spawn, unprivileged_account, working_in
+from tests.patience import PATIENCE, left_in_time, until
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes to another account")
 
@@ -43,15 +44,17 @@ def server(var: Path) -> Postgres:
     return postgres
 
 
+def answering(server: Postgres | Valkey, process: subprocess.Popen[bytes]) -> bool:
+    assert process.poll() is None
+    return server.answers()
+
+
 def started(server: Postgres) -> subprocess.Popen[bytes]:
     server.settle()
     process = spawn(
         server.command(), env=os.environ, cwd=server.base, account=server.account, death_signal=signal.SIGQUIT
     )
-    until = time.monotonic() + 15
-    while not server.answers():
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.02)
+    until(lambda: answering(server, process))
     return process
 
 
@@ -69,16 +72,15 @@ def test_postgres_is_back_with_its_data_after_kill_9_under_load(server: Postgres
         time.sleep(0.1)
         process.kill()
         process.wait()
-        began = time.monotonic()
-        process = started(server)
-        assert time.monotonic() - began < 5
+        with left_in_time():
+            process = started(server)
         with psycopg.connect(server.url()) as link:
             assert link.execute("SELECT value FROM kept").fetchone() == (7,)
             row = link.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
             assert row == (False,)
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(10)
+        process.wait(PATIENCE)
     assert not working_in(server.data)
 
 
@@ -96,7 +98,7 @@ def test_a_pid_file_whose_number_now_belongs_to_a_stranger_does_not_stop_the_sta
     (server.data / "postmaster.pid").write_text("\n".join(lines) + "\n")
     process = started(server)
     process.send_signal(signal.SIGINT)
-    process.wait(10)
+    process.wait(PATIENCE)
     assert stranger.poll() is None, "a process that is none of ours was ended"
     stranger.kill()
     stranger.wait()
@@ -163,7 +165,7 @@ def test_binaries_that_the_account_cannot_reach_are_copied(var: Path, monkeypatc
     assert any("copying PostgreSQL" in text for text in said)
     process = started(postgres)
     process.send_signal(signal.SIGINT)
-    process.wait(10)
+    process.wait(PATIENCE)
 
 
 def test_a_long_path_gets_its_socket_elsewhere(var: Path) -> None:
@@ -189,10 +191,7 @@ def test_valkey_keeps_its_port_and_asks_for_a_password(var: Path) -> None:
     ports = set()
     for _ in range(2):
         process = spawn(valkey.command(), env={}, cwd=var, account=valkey.account, stdin=valkey.configuration())
-        until = time.monotonic() + 10
-        while not valkey.answers():
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.02)
+        until(lambda: answering(valkey, process))  # noqa: B023 - asked before the next is started
         ports.add(valkey.port)
         assert valkey.password not in " ".join(Path(f"/proc/{process.pid}/cmdline").read_text().split("\0"))
         with socket.create_connection(("127.0.0.1", valkey.port), timeout=2) as link:

@@ -16,6 +16,7 @@ import pytest
 from fleet.ops.children import Spec
 from fleet.ops.output import Console
 from fleet.ops.supervisor import Stopped, Supervisor
+from tests.patience import PATIENCE, until
 
 SLEEP = ["sleep", "600"]
 STUBBORN = [
@@ -55,10 +56,10 @@ def alive(pid: int) -> bool:
         return False
 
 
-def turn_until(supervisor: Supervisor, test: Callable[[], bool], seconds: float = 5) -> float:
+def turn_until(supervisor: Supervisor, test: Callable[[], bool]) -> float:
     began = time.monotonic()
     while not test():
-        assert time.monotonic() - began < seconds, "it did not happen"
+        assert time.monotonic() - began < PATIENCE, "it did not happen"
         supervisor.turn(0.02)
     return time.monotonic() - began
 
@@ -169,17 +170,14 @@ def begin(site: Path, ignore_interrupt: bool = False) -> subprocess.Popen[str]:
 
 
 def wait_gone(pid: int) -> None:
-    until = time.monotonic() + 5
-    while alive(pid) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not alive(pid)
+    until(lambda: not alive(pid))
 
 
 def test_interrupt_stops_all_even_where_the_shell_had_it_ignored(site: Path) -> None:
     program = begin(site, ignore_interrupt=True)
     worker = pid_in(site, "worker")
     program.send_signal(signal.SIGINT)
-    assert program.wait(5) == 0
+    assert program.wait(PATIENCE) == 0
     wait_gone(worker)
 
 
@@ -188,5 +186,5 @@ def test_a_killed_supervisor_leaves_no_process(site: Path) -> None:
     program = begin(site)
     worker = pid_in(site, "worker")
     program.kill()
-    program.wait(5)
+    program.wait(PATIENCE)
     wait_gone(worker)

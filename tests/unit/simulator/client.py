@@ -2,8 +2,7 @@
 
 import http.client
 import json
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -98,13 +97,3 @@ class Client:
                 yield json.loads(line)
         finally:
             connection.close()
-
-
-def until(test: Callable[[], Any], seconds: float = 5.0) -> Any:
-    """What test() says once it says yes."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := test():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {seconds} s")

@@ -11,7 +11,8 @@ import pytest
 
 from fleet.simulator.embed import running
 from fleet.simulator.options import Options
-from tests.unit.simulator.client import Client, until
+from tests.patience import until
+from tests.unit.simulator.client import Client
 
 NODE = "gpu-r01-01"
 
@@ -195,10 +196,10 @@ def test_one_scrape_is_cheap(fleet: Client) -> None:
     assert world is not None
     host = world.hosts[NODE]
     dcgm.text(host, time.time())
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(50):
         dcgm.text(host, time.time())
-    assert (time.perf_counter() - began) / 50 < 0.004
+    assert (time.thread_time() - began) / 50 < 0.004
 
 
 def test_old_evidence_and_foreign_cordons_are_there_from_the_start(options: Options, receiver: Receiver) -> None:

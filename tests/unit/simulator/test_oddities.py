@@ -13,7 +13,8 @@ from fleet.simulator.embed import running
 from fleet.simulator.options import Options
 from fleet.simulator.pace import gang_of
 from fleet.simulator.scenarios import available, load
-from tests.unit.simulator.client import Client, until
+from tests.patience import until
+from tests.unit.simulator.client import Client
 
 NODE = "gpu-r01-01"
 
@@ -149,9 +150,9 @@ def test_a_quiet_node_is_cheap_to_scrape(fleet: Client) -> None:
     world = fleet.simulator.world
     assert world is not None
     host, now = world.hosts[NODE], time.time()
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(20):
         dcgm.text(host, now)
         node.text(host, world.storage, now, 0.0)
-    assert (time.perf_counter() - began) / 20 < 0.008
+    assert (time.thread_time() - began) / 20 < 0.008
     assert not host.odd and host.pace == 1.0

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.simulator.client import MERGE, Client, until
+from tests.patience import until
+from tests.unit.simulator.client import MERGE, Client
 
 NODE = "gpu-r01-01"
 

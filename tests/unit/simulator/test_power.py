@@ -12,7 +12,8 @@ import sushy
 
 from fleet.simulator.embed import running
 from fleet.simulator.options import Options
-from tests.unit.simulator.client import Client, until
+from tests.patience import until
+from tests.unit.simulator.client import Client
 
 NODE = "gpu-r01-01"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -186,7 +187,7 @@ def check_a_silent_kubelet(fleet: Client) -> None:
         pods = fleet.pods(fieldSelector=f"spec.nodeName={NODE}")
         return [p for p in pods if "deletionTimestamp" in p["metadata"]]
 
-    found = until(leaving, 9)
+    found = until(leaving)
     namespaces = {p["metadata"]["namespace"] for p in found}
     assert "train" in namespaces and not {"monitoring", "gpu-operator"} & namespaces
     told = {c["reason"] for p in found for c in p["status"]["conditions"] if c["type"] == "DisruptionTarget"}

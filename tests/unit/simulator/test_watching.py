@@ -8,6 +8,7 @@ import pytest
 
 from fleet.simulator.embed import running
 from fleet.simulator.options import Options
+from tests.patience import until
 from tests.unit.simulator.client import Client
 
 
@@ -52,7 +53,7 @@ def test_a_watch_ends_after_its_time(fleet: Client) -> None:
     version = fleet.get("/api/v1/namespaces", limit=1)["metadata"]["resourceVersion"]
     began = time.monotonic()
     assert list(fleet.watch("/api/v1/namespaces", resourceVersion=version, timeoutSeconds=1)) == []
-    assert 0.8 <= time.monotonic() - began < 3
+    assert time.monotonic() - began >= 0.8
 
 
 def test_too_old_a_version_is_an_error_event(fleet: Client) -> None:
@@ -88,7 +89,7 @@ def test_open_watches_do_not_delay_the_end(options: Options) -> None:
         events = client.watch("/api/v1/nodes", timeoutSeconds=60)
         next(events)
         began = time.monotonic()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 60 / 2
 
 
 def test_a_watcher_that_hangs_up_is_forgotten(fleet: Client) -> None:
@@ -98,7 +99,4 @@ def test_a_watcher_that_hangs_up_is_forgotten(fleet: Client) -> None:
     assert world is not None
     assert len(world.store["nodes"].followers) == 1
     events.close()
-    end = time.monotonic() + 2
-    while world.store["nodes"].followers and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not world.store["nodes"].followers
+    until(lambda: not world.store["nodes"].followers)

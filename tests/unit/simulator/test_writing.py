@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.unit.simulator.client import JSON_PATCH, MERGE, STRATEGIC, Client, until
+from tests.patience import until
+from tests.unit.simulator.client import JSON_PATCH, MERGE, STRATEGIC, Client
 
 NODE = "gpu-r01-01"
 HOLD = "muster.dev/hold"

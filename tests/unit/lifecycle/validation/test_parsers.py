@@ -183,9 +183,9 @@ def test_what_looks_almost_like_a_result_is_none(kind: str, log: str) -> None:
 )
 @pytest.mark.parametrize("kind", sorted(ALL_GOOD))
 def test_a_huge_log_costs_little(kind: str, log: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert result(kind, log) in (judge.NO_RESULT, judge.FAILED)
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_of_a_huge_log_the_end_is_read() -> None:
