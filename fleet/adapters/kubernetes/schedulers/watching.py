@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fleet.adapters.kubernetes.client import ApiServer
 from fleet.adapters.kubernetes.decode import pod_key
-from fleet.adapters.kubernetes.schedulers import coscheduling
+from fleet.adapters.kubernetes.schedulers import (
+    coscheduling,
+    jobset,
+    kai,
+    kubeflow,
+    kueue,
+    lws,
+    native,
+    ray,
+    volcano,
+)
 from fleet.adapters.kubernetes.schedulers.objects import Reader
 from fleet.adapters.kubernetes.shapes import items, mapping, text
 from fleet.adapters.kubernetes.watch import ListWatch, Resource, Tuning
@@ -20,7 +30,8 @@ from fleet.ports.cluster import Change, WatchState
 from fleet.ports.errors import NotFound
 from fleet.ports.gangs import Kind
 
-READERS: tuple[Reader, ...] = (*coscheduling.READERS,)
+MODULES = (ray, coscheduling, volcano, kai, kueue, native, jobset, lws, kubeflow)
+READERS: tuple[Reader, ...] = tuple(reader for module in MODULES for reader in module.READERS)
 
 
 class GangWatches:

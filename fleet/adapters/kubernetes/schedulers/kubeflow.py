@@ -1,0 +1,87 @@
+"""TrainJob (`trainer.kubeflow.org/v1alpha1`) and PyTorchJob (`kubeflow.org/v1`).
+
+Decides the members of a PyTorchJob by its replica specs and of a TrainJob by its number of nodes (its JobSet says more
+when it is there). Refuses to resolve a TrainJob's runtime: what that adds is in the JobSet made of it.
+"""
+
+from __future__ import annotations
+
+from fleet.adapters.kubernetes.needs import need_of
+from fleet.adapters.kubernetes.schedulers.objects import (
+    Raw,
+    Reader,
+    conditions_of,
+    created_at,
+    number,
+    owners_of,
+    ref_of,
+    spoken_key,
+)
+from fleet.adapters.kubernetes.shapes import mapping, text
+from fleet.ports.gangs import GangObject, Part, Said, Spoken
+
+
+def train_job(raw: Raw) -> Spoken:
+    ref, conditions = ref_of("trainjob", "TrainJob", raw), conditions_of(raw)
+    spec = mapping(raw.get("spec"))
+    ends = (conditions.get(name) for name in ("Complete", "Failed"))
+    over = next((end for end in ends if end is not None and end.status), None)
+    suspended = spec.get("suspend") is True
+    return Spoken(
+        spoken_key(ref),
+        (
+            GangObject(
+                ref,
+                places=False,
+                owners=owners_of(raw),
+                created_at=created_at(raw),
+                ended_at=over.at if over else None,
+                finished=over is not None,
+                suspended=suspended,
+                phase=next((name for name, c in conditions.items() if c.status), ""),
+                wanted=number(mapping(spec.get("trainer")).get("numNodes")),
+                said=(Said("SUSPENDED", "spec.suspend is true", None, "TrainJob"),) if suspended else (),
+            ),
+        ),
+    )
+
+
+def pytorch_job(raw: Raw) -> Spoken:
+    ref, conditions = ref_of("kubeflow", "PyTorchJob", raw), conditions_of(raw)
+    spec = mapping(raw.get("spec"))
+    policy = mapping(spec.get("runPolicy"))
+    parts = tuple(
+        Part(role.lower(), 1 if told is None else max(0, told), need=need_of(mapping(template.get("spec"))))
+        for role, one in sorted(mapping(spec.get("pytorchReplicaSpecs")).items())
+        for told, template in [(number(mapping(one).get("replicas")), mapping(mapping(one).get("template")))]
+    )
+    ends = (conditions.get(name) for name in ("Succeeded", "Failed"))
+    over = next((end for end in ends if end is not None and end.status), None)
+    restarting, suspended = conditions.get("Restarting"), policy.get("suspend") is True
+    return Spoken(
+        spoken_key(ref),
+        (
+            GangObject(
+                ref,
+                places=False,
+                owners=owners_of(raw),
+                queue=text(mapping(policy.get("schedulingPolicy")).get("queue")),
+                created_at=created_at(raw),
+                waits_since=restarting.at if restarting is not None and restarting.status else None,
+                ended_at=over.at if over else None,
+                finished=over is not None,
+                suspended=suspended,
+                phase=next((name for name, c in reversed(conditions.items()) if c.status), ""),
+                wanted=sum(part.wanted for part in parts),
+                minimum=number(mapping(policy.get("schedulingPolicy")).get("minAvailable")),
+                parts=parts,
+                said=(Said("SUSPENDED", "runPolicy.suspend is true", None, "PyTorchJob"),) if suspended else (),
+            ),
+        ),
+    )
+
+
+READERS = (
+    Reader("trainjob", "TrainJob", "trainer.kubeflow.org", "trainjobs", ("v1alpha1",), train_job),
+    Reader("kubeflow", "PyTorchJob", "kubeflow.org", "pytorchjobs", ("v1",), pytorch_job),
+)

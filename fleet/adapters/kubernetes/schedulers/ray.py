@@ -1,0 +1,155 @@
+"""RayCluster, RayJob and RayService of KubeRay (`ray.io/v1`; v1alpha1 is still served by old operators).
+
+Decides the members by the spec's groups times their hosts, the head included, and keeps the facts that the conditions
+of a Ray gang are judged by. Refuses the deprecated `state` word and counts of the status where pods tell the same, and
+to know how the operator's batch scheduler groups the pods: its pod group says that itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fleet.adapters.kubernetes.schedulers.objects import (
+    Condition,
+    Raw,
+    Reader,
+    conditions_of,
+    created_at,
+    number,
+    owners_of,
+    ref_of,
+    spoken_key,
+)
+from fleet.adapters.kubernetes.schedulers.rayspec import facts_of, groups_of
+from fleet.adapters.kubernetes.shapes import mapping, moment, text
+from fleet.ports.gangs import GangObject, Said, Spoken
+from fleet.ports.ray import RayFacts, RayRetention
+
+GROUP = "ray.io"
+VERSIONS = ("v1", "v1alpha1")
+ENDED_JOB = ("Complete", "Failed", "ValidationFailed")
+
+
+def ray_cluster(raw: Raw) -> Spoken:
+    ref, conditions = ref_of("ray", "RayCluster", raw), conditions_of(raw)
+    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
+    groups = groups_of(spec)
+    suspended = spec.get("suspend") is True or _is(conditions, "RayClusterSuspended")
+    failure = conditions.get("ReplicaFailure")
+    said: list[Said] = []
+    if failure is not None and failure.status:
+        said.append(failure.said("UNKNOWN", f"RayCluster condition ReplicaFailure: {failure.reason}"))
+    if suspended:
+        stated = conditions.get("RayClusterSuspended")
+        said.append(Said("SUSPENDED", "spec.suspend is true", stated.at if stated else None, "RayCluster"))
+    desired = number(status.get("desiredWorkerReplicas"))
+    provisioned = conditions.get("RayClusterProvisioned")
+    return Spoken(
+        spoken_key(ref),
+        (
+            GangObject(
+                ref,
+                places=False,
+                owners=owners_of(raw),
+                created_at=created_at(raw),
+                started_at=provisioned.at if provisioned is not None and provisioned.status else None,
+                suspended=suspended,
+                phase=text(status.get("state")),
+                wanted=1 + (groups.wanted if desired is None else desired),
+                parts=groups.parts,
+                said=tuple(said),
+                guarantee="unknown",
+                ray=_with_status(facts_of("RayCluster", raw, spec, groups), conditions, desired),
+            ),
+        ),
+    )
+
+
+def ray_job(raw: Raw) -> Spoken:
+    ref = ref_of("ray", "RayJob", raw)
+    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
+    cluster_spec, groups = mapping(spec.get("rayClusterSpec")), groups_of(mapping(spec.get("rayClusterSpec")))
+    phase, cluster = text(status.get("jobDeploymentStatus")), text(status.get("rayClusterName"))
+    ends, words = moment(status.get("endTime")), text(status.get("message"))
+    suspended = spec.get("suspend") is True or phase in ("Suspended", "Suspending")
+    said = [Said("SUSPENDED", "spec.suspend is true", None, "RayJob")] if suspended else []
+    if words and phase in ("Failed", "ValidationFailed", "Waiting"):
+        said.append(Said("UNKNOWN", words, ends, f"RayJob {phase}: {text(status.get('reason'))}"))
+    return Spoken(
+        spoken_key(ref),
+        (
+            GangObject(
+                ref,
+                places=False,
+                owners=owners_of(raw),
+                created_at=created_at(raw),
+                waits_since=moment(status.get("startTime")) if phase in ("Retrying", "Waiting") else None,
+                ended_at=ends,
+                finished=phase in ENDED_JOB,
+                suspended=suspended,
+                phase=phase,
+                wanted=None if cluster else 1 + groups.wanted,  # with a cluster of its own, that one says
+                parts=() if cluster else groups.parts,
+                said=tuple(said),
+                ray=_of_job(facts_of("RayJob", raw, cluster_spec, groups), spec, status),
+            ),
+        ),
+    )
+
+
+def ray_service(raw: Raw) -> Spoken:
+    ref, conditions = ref_of("ray", "RayService", raw), conditions_of(raw)
+    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
+    config = mapping(spec.get("rayClusterConfig"))
+    active = text(mapping(status.get("activeServiceStatus")).get("rayClusterName"))
+    return Spoken(
+        spoken_key(ref),
+        (
+            GangObject(
+                ref,
+                places=False,
+                owners=owners_of(raw),
+                created_at=created_at(raw),
+                suspended=_is(conditions, "Suspended"),
+                phase=next((name for name, c in conditions.items() if c.status), ""),
+                ray=RayFacts("RayService", cluster=active, version=text(config.get("rayVersion"))),
+            ),
+        ),
+    )
+
+
+def _with_status(facts: RayFacts, conditions: Mapping[str, Condition], desired: int | None) -> RayFacts:
+    head = conditions.get("HeadPodReady")
+    if head is None:
+        return replace(facts, desired_workers=desired)
+    return replace(facts, desired_workers=desired, head_ready=head.status, head_changed_at=head.at)
+
+
+def _of_job(facts: RayFacts, spec: Raw, status: Raw) -> RayFacts:
+    rules = mapping(spec.get("deletionStrategy"))
+    ttl = number(spec.get("ttlSecondsAfterFinished"))
+    retention = RayRetention(
+        shuts_down=spec.get("shutdownAfterJobFinishes") is True,
+        ttl_seconds=0 if ttl is None else max(0, ttl),
+        deletion_rules=bool(rules.get("deletionRules")),
+        history=facts.retention is not None and facts.retention.history,
+    )
+    return replace(
+        facts,
+        cluster=text(status.get("rayClusterName")),
+        backoff_limit=number(spec.get("backoffLimit")),
+        retention=retention,
+        address=text(status.get("dashboardURL")),
+    )
+
+
+def _is(conditions: Mapping[str, Condition], name: str) -> bool:
+    return name in conditions and conditions[name].status is True
+
+
+READERS = (
+    Reader("ray", "RayCluster", GROUP, "rayclusters", VERSIONS, ray_cluster),
+    Reader("ray", "RayJob", GROUP, "rayjobs", VERSIONS, ray_job),
+    Reader("ray", "RayService", GROUP, "rayservices", VERSIONS, ray_service),
+)

@@ -1,0 +1,144 @@
+"""The spec of a Ray cluster, in a RayCluster, a RayJob, a RayService or a manifest that is not submitted yet.
+
+Decides what each group is: its bounds, what its containers may use and what Ray is told that it has. KubeRay fills in
+Ray's number of GPUs from the first container's limit only where nobody set it, so both are kept. Refuses to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.adapters.kubernetes.needs import DEVICE, amounts, need_of, quantity
+from fleet.adapters.kubernetes.schedulers.objects import Raw, number
+from fleet.adapters.kubernetes.shapes import items, mapping, text, texts
+from fleet.ports.gangs import Part
+from fleet.ports.ray import NO_LIMIT, RayFacts, RayGroup, RayRetention
+
+RECOVERY_ENV = "RAY_gcs_rpc_server_reconnect_timeout_s"
+RECOVERY_SECONDS = 600
+"""What KubeRay tells workers to wait for their head when the head's store outlives it."""
+FT_ANNOTATION = "ray.io/ft-enabled"  # before gcsFaultToleranceOptions
+GANG_LABEL = "ray.io/gang-scheduling-enabled"
+COLLECTOR = "ray-history-collector"
+HEAD = "head"
+_SPOT = (
+    ("karpenter.sh/capacity-type", "spot"),
+    ("eks.amazonaws.com/capacityType", "SPOT"),
+    ("cloud.google.com/gke-spot", "true"),
+    ("cloud.google.com/gke-preemptible", "true"),
+    ("kubernetes.azure.com/scalesetpriority", "spot"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """`wanted` counts worker pods; `parts` have the head first."""
+
+    wanted: int
+    parts: tuple[Part, ...]
+    groups: tuple[RayGroup, ...]  # workers, then the head by its name
+
+
+def groups_of(spec: Raw) -> Groups:
+    head = mapping(spec.get("headGroupSpec"))
+    workers = [_group(raw) for raw in items(spec.get("workerGroupSpecs"))]
+    parts = [Part(HEAD, 1, need=need_of(_pod(head)))] if head else []
+    for raw, group in zip(items(spec.get("workerGroupSpecs")), workers, strict=True):
+        wanted = 0 if group.suspended else group.replicas * group.hosts
+        most = None if group.maximum == NO_LIMIT else group.maximum * group.hosts
+        parts.append(Part(group.name.lower(), wanted, group.minimum * group.hosts, most, need_of(_pod(raw))))
+    of_head = _group({**head, "groupName": HEAD, "replicas": 1, "minReplicas": 1, "maxReplicas": 1})
+    return Groups(sum(part.wanted for part in parts if part.role != HEAD), tuple(parts), (*workers, of_head))
+
+
+def facts_of(kind: str, raw: Raw, spec: Raw, groups: Groups) -> RayFacts:
+    meta = mapping(raw.get("metadata"))
+    options = mapping(spec.get("autoscalerOptions"))
+    tolerant = bool(spec.get("gcsFaultToleranceOptions")) or (
+        texts(meta.get("annotations")).get(FT_ANNOTATION, "").lower() == "true"
+    )
+    pods = [_pod(mapping(spec.get("headGroupSpec"))), *(_pod(group) for group in items(spec.get("workerGroupSpecs")))]
+    collects = bool(spec.get("historyServerOptions")) or any(
+        text(container.get("name")) == COLLECTOR for pod in pods for container in items(pod.get("containers"))
+    )
+    idle = number(options.get("idleTimeoutSeconds"))
+    return RayFacts(
+        kind,
+        cluster=text(meta.get("name")) if kind == "RayCluster" else "",
+        version=text(spec.get("rayVersion")),
+        generation=number(meta.get("generation")) or 0,
+        autoscaling=spec.get("enableInTreeAutoscaling") is True,
+        idle_seconds=60 if idle is None else idle,
+        fault_tolerant=tolerant,
+        recovery_seconds=_recovery(pods[1:], RECOVERY_SECONDS) if tolerant else 0,
+        groups=groups.groups,
+        gang_label=GANG_LABEL in mapping(meta.get("labels")),
+        retention=RayRetention(shuts_down=False, ttl_seconds=0, deletion_rules=False, history=collects),
+    )
+
+
+def _pod(group: Raw) -> dict[str, Any]:
+    return mapping(mapping(group.get("template")).get("spec"))
+
+
+def _group(raw: Raw) -> RayGroup:
+    pod = _pod(raw)
+    told = (number(raw.get(field)) for field in ("replicas", "minReplicas", "maxReplicas", "numOfHosts"))
+    replicas, least, most, hosts = told
+    idle = number(raw.get("idleTimeoutSeconds"))
+    least = max(0, least or 0)
+    return RayGroup(
+        name=text(raw.get("groupName")),
+        replicas=max(least, replicas if replicas is not None else 0),
+        minimum=least,
+        maximum=NO_LIMIT if most is None else most,
+        hosts=max(1, 1 if hosts is None else hosts),
+        gpus_limit=_limit(pod),
+        gpus_declared=_declared(raw),
+        to_delete=len(mapping(raw.get("scaleStrategy")).get("workersToDelete") or ()),
+        suspended=raw.get("suspend") is True,
+        spot=_is_spot(pod),
+        idle_seconds=idle,
+    )
+
+
+def _limit(pod: Raw) -> int:
+    """Devices that all containers of the pod may use."""
+    found = (amounts(mapping(mapping(c.get("resources")).get("limits"))) for c in items(pod.get("containers")))
+    return sum(count for one in found for name, count in one.items() if DEVICE.match(name))
+
+
+def _declared(raw: Raw) -> float | None:
+    """What Ray is told: the group's `resources`, else the start parameter; None where the operator fills it in."""
+    resources = mapping(raw.get("resources"))
+    if "GPU" in resources:
+        return quantity(resources["GPU"])
+    params = mapping(raw.get("rayStartParams"))
+    return quantity(params["num-gpus"]) if "num-gpus" in params else None
+
+
+def _recovery(pods: list[dict[str, Any]], default: int) -> int:
+    """The least that any worker is told: the first to give up ends the work."""
+    found = [
+        round(quantity(entry.get("value")))
+        for pod in pods
+        for container in items(pod.get("containers"))
+        for entry in items(container.get("env"))
+        if entry.get("name") == RECOVERY_ENV and entry.get("value")
+    ]
+    return min(found, default=default)
+
+
+def _is_spot(pod: Mapping[str, Any]) -> bool:
+    selector = texts(pod.get("nodeSelector"))
+    if any(selector.get(key) == value for key, value in _SPOT):
+        return True
+    need = need_of(pod)
+    return any(
+        match.operator == "In" and (match.key, value) in _SPOT
+        for term in need.any_of
+        for match in term
+        for value in match.values
+    )
