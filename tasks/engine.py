@@ -14,6 +14,7 @@ from django.db import close_old_connections
 from fleet import wiring
 from fleet.bus import pulse
 from fleet.bus.models import Outbox
+from fleet.health import detector_changes
 from fleet.inventory.models import Cluster, Mode
 from fleet.lifecycle import approving, clock_back, engine, grants, maintenance, planner, services, withdrawing
 from fleet.lifecycle.machine import WorkflowState
@@ -64,3 +65,4 @@ def sweep() -> None:
 def retain() -> None:
     close_old_connections()
     Outbox.objects.filter(created_at__lt=SYSTEM_CLOCK.now() - OUTBOX_KEPT).delete()
+    detector_changes.forget(SYSTEM_CLOCK.now())

@@ -8,7 +8,8 @@ device, but for NVLink errors, which one sick GPU causes on its whole domain; an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -46,11 +47,13 @@ class Shape:
     """How large the scopes are: nodes of the cluster, and how many of them mount from each server.
 
     `changed`: check -> what of its detector was changed a short while ago, in words that go on a sentence.
+    `updated`: node -> what of its software was changed a short while ago, in such words.
     """
 
     nodes: int
     mounters: Mapping[str, int] = field(default_factory=dict)
     changed: Mapping[str, str] = field(default_factory=dict)
+    updated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +146,19 @@ def group(signs: Iterable[Sign], shape: Shape, limits: Limits, now: datetime) ->
                     by_place.setdefault(place, []).append(sign)
         taken: set[int] = set()
         for place, members in sorted(by_place.items()):
-            if len({sign.node for sign in members}) >= needed(place, shape, limits):
+            nodes = {sign.node for sign in members}
+            if len(nodes) >= needed(place, shape, limits) or (scope == DETECTOR and update_of(nodes, shape, limits)):
                 found.append(Group(*place, tuple(members)))
                 taken.update(id(sign) for sign in members)
         left = [sign for sign in left if id(sign) not in taken]
     return found
+
+
+def update_of(nodes: Collection[str], shape: Shape, limits: Limits) -> str:
+    """What became of most of these nodes a short while ago, if it became of enough of them; else ""."""
+    counts = Counter(what for node in nodes for what in set(shape.updated.get(node, ())))
+    what, many = max(counts.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+    return what if many >= limits.changed_nodes and 2 * many > len(nodes) else ""
 
 
 def joins(sign: Sign, place: Place, last_joined: datetime, limits: Limits) -> bool:

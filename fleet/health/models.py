@@ -38,6 +38,27 @@ class RuleState(models.Model):
     state = models.JSONField(default=dict)
 
 
+class RulesRead(models.Model):
+    """The rules file that a cluster was judged by last, as text: an observer that starts compares its own with it."""
+
+    cluster_id = models.BigIntegerField(unique=True)
+    text = models.TextField(default="", blank=True)
+    read_at = models.DateTimeField()
+
+
+class DetectorChange(models.Model):
+    """Something that finds faults was changed: a check's rule (`check_id`), or what runs on a node (`node`)."""
+
+    cluster_id = models.BigIntegerField()
+    check_id = models.CharField(max_length=64, default="", blank=True)
+    node = models.ForeignKey("inventory.Node", null=True, on_delete=models.CASCADE, related_name="detector_changes")
+    what = models.CharField(max_length=200)  # goes on a sentence after "since"
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["cluster_id", "at"])]
+
+
 class Signal(models.Model):
     """One normalised observation, open until evidence clears it."""
 

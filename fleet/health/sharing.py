@@ -115,7 +115,7 @@ def _group(work: Work, signs: dict[Sign, list[Signal]], shape: Shape, limits: Li
             signs.setdefault(found, []).append(signal)
     for group in shared.group(signs, shape, limits, work.now):
         incident = _incident(work, group, [signal for found in group.signs for signal in signs[found]], limits)
-        _suspect_change(incident, shape)
+        _suspect_change(incident, group, shape, limits)
         work.opened.append(incident)
         signals = [signal for found in group.signs for signal in signs[found]]
         before = {signal.incident_id for signal in signals if signal.incident_id is not None}
@@ -167,9 +167,11 @@ def _incident(work: Work, group: Group, signals: list[Signal], limits: Limits) -
     )  # fmt: skip
 
 
-def _suspect_change(incident: Incident, shape: Shape) -> None:
-    """Many nodes that fail a check whose rule was just changed: the change is the first thing to look at."""
-    changed = shape.changed.get(incident.place) if incident.scope == shared.DETECTOR else None
+def _suspect_change(incident: Incident, group: Group, shape: Shape, limits: Limits) -> None:
+    """Many nodes that fail a check whose rule, or whose own software, was just changed: look at the change first."""
+    if incident.scope != shared.DETECTOR:
+        return
+    changed = shape.changed.get(incident.place) or shared.update_of(group.nodes, shape, limits)
     if changed:
         count = len(incident.evidence["nodes_at_first"])
         text, args = shared.title(place_of(incident), count, None, changed)

@@ -23,6 +23,9 @@ HARD = (
     "kubelet", "gpu_model", "gpu_expected", "gpu_capacity", "gpu_allocatable", "labels", "gone_at",
 )  # fmt: skip
 SOFT = ("heartbeat_at", "resource_version", "seen_at")
+SOFTWARE = {"kernel": "kernel", "os_image": "image", "kubelet": "kubelet"}
+VERSION_LABELS = {"nvidia.com/cuda.driver-version.full": "GPU driver", "nvidia.com/cuda.runtime-version.full": "CUDA"}
+"""What runs on a node and what finds its faults: columns of a node, and labels that GPU feature discovery writes."""
 NODE_ALIASES = frozenset({"name", "uid", "provider_id", "system_uuid", "ip", "hostname"})
 
 
@@ -107,6 +110,22 @@ def _gpus(seen: NodeSeen, old: Node | None) -> dict[str, Any]:
 
 def hard_changes(old: Node, values: Mapping[str, Any]) -> list[str]:
     return [name for name in HARD if getattr(old, name) != values[name]]
+
+
+def updates(old: Node, values: Mapping[str, Any]) -> list[str]:
+    """What of its software became another, in words that go on a sentence after "since"."""
+    before = {**{name: getattr(old, name) for name in SOFTWARE}, **_versions(old.labels)}
+    after = {**{name: values[name] for name in SOFTWARE}, **_versions(values["labels"])}
+    called = {**SOFTWARE, **VERSION_LABELS}
+    return [
+        f"the {called[name]} became {after[name]}"
+        for name in called
+        if before.get(name) and after.get(name) and before[name] != after[name]
+    ]
+
+
+def _versions(labels: Mapping[str, str]) -> dict[str, str]:
+    return {key: labels[key] for key in VERSION_LABELS if key in labels}
 
 
 def soft_is_due(old: Node, values: Mapping[str, Any]) -> bool:

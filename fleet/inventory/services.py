@@ -35,6 +35,7 @@ class SyncResult:
     back: list[int] = field(default_factory=list)
     uncordoned: list[int] = field(default_factory=list)
     rebooted: list[int] = field(default_factory=list)
+    updated: list[tuple[int, str]] = field(default_factory=list)  # another kernel, image, kubelet or driver: in words
     renamed: bool = False  # aliases changed
 
 
@@ -97,6 +98,7 @@ def _sort_out(result: SyncResult, old: Node, values: Mapping[str, object], chang
         result.regrouped.append(old.pk)
     if old.boot_id and "boot_id" in changes:
         result.rebooted.append(old.pk)
+    result.updated += [(old.pk, what) for what in facts.updates(old, values)]
     if values["hold_value"] and not values["unschedulable"] and {"unschedulable", "hold_value"} & set(changes):
         result.uncordoned.append(old.pk)
 

@@ -7,10 +7,10 @@ rules that were read last stay, and the cluster's page says what is wrong and wh
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
-from fleet.health.limits import LIMITS
 from fleet.health.rules.engine import RuleEngine
 from fleet.health.rules.siterules import BadRules, parse
 from fleet.health.rules.tuning import Tuning
@@ -20,24 +20,24 @@ log = logging.getLogger(__name__)
 Stamp = tuple[int, int, int]
 
 
+class Kept(Protocol):
+    """Where the rules that are judged by are remembered over a restart."""
+
+    def text(self) -> str | None:
+        """The text that was judged by last; None where nothing was judged yet."""
+
+    def keep(self, text: str, changed: set[str], now: datetime) -> None:
+        """`text` is judged by from now on; it changed these rules."""
+
+
 class RulesFile:
     """`problem` is a sentence while the file cannot be used, else empty."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, kept: Kept) -> None:
         self._path = Path(path) if path else None
         self._seen: Stamp | None = None
         self.problem = ""
-        self._tuning: Tuning | None = None
-        self._changed: dict[str, datetime] = {}
-
-    def changed_lately(self, now: datetime) -> dict[str, str]:
-        """Rules that a new reading of the file changed a short while ago -> what happened, to go on a sentence.
-
-        What was read at the start is no change: nothing was judged before it.
-        """
-        since = now - timedelta(seconds=LIMITS.changed_window)
-        self._changed = {rule: at for rule, at in self._changed.items() if at > since}
-        return {rule: f"its rule was changed at {at:%H:%M} UTC" for rule, at in self._changed.items()}
+        self._kept = kept
 
     def look(self, engine: RuleEngine, now: datetime) -> list[Edge]:
         """Give a changed file to the engine; the edges of findings that the change ended."""
@@ -48,7 +48,8 @@ class RulesFile:
             stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
             if stamp == self._seen:
                 return []
-            tuning = parse(self._path.read_text(encoding="utf-8"), str(self._path))
+            text = self._path.read_text(encoding="utf-8")
+            tuning = parse(text, str(self._path))
         except (OSError, UnicodeDecodeError) as error:
             self._complain(f"The rules file {self._path} cannot be read: {error}")
             return []
@@ -56,12 +57,19 @@ class RulesFile:
             self._seen = stamp
             self._complain(f"The rules file has {len(error.mistakes)} mistakes; the rules before stay. {error}")
             return []
+        before = self._before()
+        self._kept.keep(text, _differing(before, tuning) if before is not None else set(), now)
         self._seen, self.problem = stamp, ""
-        if self._tuning is not None:
-            self._changed |= dict.fromkeys(_differing(self._tuning, tuning), now)
-        self._tuning = tuning
         log.info("rules read from %s", self._path)
         return engine.retune(tuning, now)
+
+    def _before(self) -> Tuning | None:
+        """What was judged by last, by this process or another; None where nothing was, or by what cannot be read."""
+        text = self._kept.text()
+        try:
+            return parse(text, "the rules before") if text is not None else None
+        except BadRules:
+            return None
 
     def _complain(self, text: str) -> None:
         if text != self.problem:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from fleet.health import detector_changes
 from fleet.health.correlation_shared import Shape
 from fleet.health.models import Incident, IncidentMember, Signal
 from fleet.health.rules.types import Edge
 from fleet.inventory import lease
+from fleet.inventory import services as inventory
 from fleet.inventory.models import Cluster, Mode, Node
 from fleet.lifecycle.models import Workflow
 from fleet.observer.judge import Judge
@@ -22,6 +24,7 @@ from fleet.telemetry.frame import Frame
 from fleet.telemetry.kernellog import KernelLine
 from tests.builders import T0, TestClock, a_cluster, a_node
 from tests.domain.health.edges import an_edge
+from tests.domain.inventory.seen import LABELS, a_node_seen
 from tests.domain.observer.conftest import know
 
 pytestmark = pytest.mark.django_db
@@ -237,25 +240,69 @@ def silent(judge: Judge, clock: TestClock, ready: bool | None, names: Sequence[s
         clock.tick(3)
 
 
+def fan(name: str) -> Edge:
+    return replace(port_down(name), rule_id="psu", cause="host-fan", device="fan-1", action_class="reboot_node")
+
+
 def test_a_changed_rule_that_fails_two_nodes_disrupts_neither_and_says_what_to_look_at(
-    judge: Judge, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+    judge: Judge, clock: TestClock
 ) -> None:
-    said = {"psu": "its rule was changed at 03:00 UTC"}
-    monkeypatch.setattr(judge.rules, "changed_lately", lambda now: said)
-    fail = [
-        replace(port_down(f"n{i:02}"), rule_id="psu", cause="host-fan", device="fan-1", action_class="reboot_node")
-        for i in (0, 9)
-    ]
-    tell(judge, *fail)
+    detector_changes.note_rules(judge.session.cluster_id, "version: 1", ["psu"], clock.now())
+    tell(judge, *[fan(name) for name in ("n00", "n09")])
     (incident,) = alive()
     assert incident.title == (
         "2 nodes fail the check psu together since its rule was changed at 03:00 UTC: suspect that change"
     )
     assert incident.evidence["reason"] == "detector_changed"
-    said.clear()
     clock.tick(1200)
+    assert detector_changes.forget(clock.now()) == 1
     judge.settle()
     assert alive() == [incident] and disrupted() == [], "it stays one when the change is long ago"
+
+
+def become(judge: Judge, driver: str, *names: str) -> None:
+    """What the API server tells after a driver was exchanged."""
+    key = "nvidia.com/cuda.driver-version.full"
+    session = judge.session
+    for version in ("550.90", driver):
+        seen = [a_node_seen(name, labels={**LABELS, key: version}) for name in names]
+        updated = inventory.sync_nodes(session.cluster, seen, None, T0, session.epoch).updated
+    assert {what for _, what in updated} == {f"the GPU driver became {driver}"}
+    detector_changes.note_versions(session.cluster_id, updated, session.clock.now())
+
+
+def test_two_nodes_that_fail_a_check_since_their_driver_became_another_accuse_the_driver_and_are_left_alone(
+    judge: Judge, clock: TestClock
+) -> None:
+    become(judge, "570.86", "n00", "n09", "n15")
+    clock.tick(300)
+    tell(judge, *[fan(name) for name in ("n00", "n09")])
+    (incident,) = alive()
+    assert incident.title == (
+        "2 nodes fail the check psu together since the GPU driver became 570.86: suspect that change"
+    )
+    clock.tick(SETTLE + 1)
+    judge.settle()
+    assert disrupted() == []
+
+
+@pytest.mark.parametrize("names", [("n00", "n01", "n02", "n03"), ("n01", "n02")])
+def test_nodes_that_fail_without_the_change_accuse_nobody(judge: Judge, clock: TestClock, names: Sequence[str]) -> None:
+    become(judge, "570.86", "n00", "n09")
+    tell(judge, *[fan(name) for name in names])
+    assert [incident.node_id is None for incident in alive()] == [False] * len(names)
+
+
+def test_a_restarted_observer_suspects_what_its_predecessor_would_have_suspected(
+    judge: Judge, clock: TestClock
+) -> None:
+    detector_changes.note_rules(judge.session.cluster_id, "version: 1", ["psu"], clock.now())
+    after = Judge(judge.session, Frame())
+    after.start()
+    clock.tick(60)
+    tell(after, *[fan(name) for name in ("n00", "n09")])
+    (incident,) = alive()
+    assert incident.evidence["reason"] == "detector_changed" and disrupted() == []
 
 
 def test_fourteen_nodes_that_blink_are_one_incident_and_no_drain(judge: Judge, clock: TestClock) -> None:

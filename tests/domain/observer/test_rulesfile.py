@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,12 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
+from fleet.health import detector_changes
 from fleet.health.rules.engine import RuleEngine
 from fleet.health.rules.siterules import parse
 from fleet.observer.rulesfile import RulesFile
+from fleet.observer.ruleskept import RulesKept
+from fleet.observer.session import Session
 from fleet.telemetry.frame import Frame
 from tests.builders import T0
 
@@ -24,9 +27,24 @@ def write(path: Path, text: str) -> None:
     os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1_000_000_000))
 
 
+class Memory:
+    """What the database keeps."""
+
+    def __init__(self) -> None:
+        self.kept: str | None = None
+        self.changed: list[set[str]] = []
+
+    def text(self) -> str | None:
+        return self.kept
+
+    def keep(self, text: str, changed: set[str], now: datetime) -> None:
+        self.kept = text
+        self.changed.append(changed)
+
+
 def test_a_changed_file_is_read_and_a_broken_one_leaves_the_rules(tmp_path: Path) -> None:
     path, engine = tmp_path / "rules.yaml", RuleEngine(Frame())
-    file = RulesFile(str(path))
+    file = RulesFile(str(path), Memory())
     file.look(engine, T0)
     assert "cannot be read" in file.problem
     write(path, "version: 1\nrules:\n  thermal: {threshold: 80}\n")
@@ -41,18 +59,29 @@ def test_a_changed_file_is_read_and_a_broken_one_leaves_the_rules(tmp_path: Path
     assert (engine.rules["thermal"].threshold, file.problem) == (90, "")
 
 
-def test_what_a_new_reading_changed_is_known_for_a_while(tmp_path: Path) -> None:
-    path, engine = tmp_path / "rules.yaml", RuleEngine(Frame())
+def test_what_a_new_reading_changed_is_remembered_over_a_restart(tmp_path: Path) -> None:
+    path, kept = tmp_path / "rules.yaml", Memory()
     write(path, "version: 1\nrules:\n  thermal: {threshold: 80}\n")
-    file = RulesFile(str(path))
-    file.look(engine, T0)
-    assert file.changed_lately(T0) == {}, "what was read at the start is no change"
+    RulesFile(str(path), kept).look(RuleEngine(Frame()), T0)
+    assert kept.changed == [set()], "nothing was judged before"
+    RulesFile(str(path), kept).look(RuleEngine(Frame()), T0)
+    assert kept.changed[1:] == [set()], "a restart changes no rule"
     write(path, "version: 1\nrules:\n  thermal: {threshold: 70}\npools:\n  p:\n    psu: {shadow: true}\n")
-    file.look(engine, T0)
-    assert file.changed_lately(T0 + timedelta(minutes=14)) == dict.fromkeys(
-        ("thermal", "psu"), "its rule was changed at 03:00 UTC"
-    )
-    assert file.changed_lately(T0 + timedelta(minutes=15)) == {}
+    RulesFile(str(path), kept).look(RuleEngine(Frame()), T0)
+    assert kept.changed[2:] == [{"thermal", "psu"}], "the file was changed while no observer ran"
+
+
+@pytest.mark.django_db
+def test_a_changed_rule_is_known_for_a_while_and_then_forgotten(session: Session, tmp_path: Path) -> None:
+    path, kept = tmp_path / "rules.yaml", RulesKept(session)
+    for text in ("version: 1\n", "version: 1\nrules:\n  thermal: {threshold: 70}\n"):
+        write(path, text)
+        RulesFile(str(path), kept).look(RuleEngine(Frame()), T0)
+    cluster = session.cluster_id
+    known = {"thermal": "its rule was changed at 03:00 UTC"}
+    assert detector_changes.lately(cluster, T0 + timedelta(minutes=14)).rules == known
+    assert detector_changes.lately(cluster, T0 + timedelta(minutes=15)).rules == {}
+    assert detector_changes.forget(T0 + timedelta(minutes=15)) == 1
 
 
 def run(*args: str) -> str:
