@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from fleet.access.models import Grant, User
 from fleet.health.models import Incident, NodeVerdict
 from fleet.inventory.models import Alias, Bmc, Cluster, Mode, Node, Pool
 from fleet.lifecycle.machine import NodeState, WorkflowState
@@ -84,6 +85,13 @@ def a_node(
     )
     Alias.objects.create(cluster=cluster, node=node, kind="name", value=name)
     return node
+
+
+def a_person(name: str, role: str = "operator", cluster: str = "") -> User:
+    """An account that cannot log in, with one role."""
+    user, _ = User.objects.get_or_create(username=name)
+    Grant.objects.get_or_create(user=user, role=role, cluster=cluster)
+    return user
 
 
 def a_bmc(node: Node, address: str = "http://127.0.0.1:9/bmc", **fields: Any) -> Bmc:

@@ -47,6 +47,12 @@ def roles_in(user: AbstractBaseUser | AnonymousUser, cluster: str) -> frozenset[
     return frozenset(role for role, scope in _grants(user) if scope in ("", cluster))
 
 
+def roles_named(username: str, cluster: str) -> frozenset[str] | None:
+    """The roles that the open account of that name has in `cluster` now; None if there is no such account."""
+    user = User.objects.filter(username=username, is_active=True).first()
+    return roles_in(user, cluster) if user is not None else None
+
+
 def _grants(user: User) -> list[tuple[str, str]]:
     cached: list[tuple[str, str]] | None = getattr(user, "_grants", None)
     if cached is None:

@@ -19,7 +19,7 @@ from django.db import transaction
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Cluster, Node
-from fleet.lifecycle import manual, services
+from fleet.lifecycle import manual, requester, services
 from fleet.lifecycle.maintenance_pace import Pace, Progress
 from fleet.lifecycle.models import Batch, BatchNode
 from fleet.lifecycle.playbooks import RELEASE
@@ -168,6 +168,8 @@ def start(batch_id: int, plan_hash: str, by: str, now: datetime) -> Batch:
         raise Refused(f"{batch.requested_by} drew it up, and is the one to start it.")
     if plan_hash != batch.plan_hash or plan_hash != hash_of(batch):
         raise Refused("This is not the list that was shown: select anew.")
+    if said := requester.refusal(by, batch.cluster, batch.members.count()):
+        raise Refused(said)
     kind = kind_of(batch.action)
     if not kind:
         move(batch, Batch.RUNNING, "", by, "batch.start", now, started_at=now, needs_approval=False)

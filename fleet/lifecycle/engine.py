@@ -34,7 +34,7 @@ from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Outcome, Repair
 from fleet.lifecycle.planner import effective_mode
-from fleet.lifecycle.playbooks import CLAIMS
+from fleet.lifecycle.playbooks import CLAIMS, HOLD
 from fleet.lifecycle.steps import AHEAD, RUN, identity, repair
 from fleet.policy.models import Claim
 from fleet.ports.clock import Clock

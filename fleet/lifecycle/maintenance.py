@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Q
 
-from fleet.lifecycle import bulk, manual
+from fleet.lifecycle import bulk, manual, requester
 from fleet.lifecycle.bulk_foresee import NOW, REFUSED, Foresight
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.maintenance_pace import Turn, turn
@@ -104,6 +104,11 @@ def _begin(batch: Batch, members: Sequence[Member], changed: list[Member], clock
     pending = [member for member in members if member.state == Member.PENDING]
     if batch.needs_approval and batch.approved_hash != bulk.hash_of(batch):
         bulk.move(batch, Batch.PAUSED, "It is not the list that was approved.", BY, "batch.pause", now)
+        return 0
+    if any(member.state == Member.PENDING for member in members) and (
+        said := requester.refusal(batch.requested_by, batch.cluster, len(members))
+    ):
+        bulk.move(batch, Batch.PAUSED, said, BY, "batch.pause", now)
         return 0
     given = turn(bulk.pace_of(batch), bulk.progress_of(batch, members), now)
     if given.pauses:

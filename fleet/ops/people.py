@@ -13,12 +13,13 @@ from django.core.management.base import CommandError
 from fleet.access.models import User
 from fleet.access.rights import least_role
 from fleet.access.selectors import may, visible_clusters
+from fleet.lifecycle.requester import SHELL
 
 
 def acting(account: str, right: str, cluster: str) -> str:
     """The actor's name. `cluster` "" is the whole site. Raises CommandError."""
     if not account:
-        return f"{getpass.getuser()} (command line)"
+        return f"{getpass.getuser()}{SHELL}"
     user = User.objects.filter(username=account, is_active=True).first()
     if user is None:
         raise CommandError(f"There is no open account {account}.")

@@ -129,6 +129,19 @@ GUARDS: dict[str, Reason] = {
         "approvals",
         person=True,
     ),
+    "role": Reason(
+        lazy("the role of who asked"),
+        lazy("Who asked for it may not have it done any more: the account, its role or the role's limit has changed."),
+        ADMIN,
+        lazy("The person has a role again that may touch as many nodes, which is looked at every 5 min."),
+        lazy("Abort it, and let somebody ask for it whose role allows it."),
+        (
+            noop("%(by)s, who asked for it, has no open account any more. Abort it, or ask anew."),
+            noop("%(by)s asked for it and may not have it done now. %(why)s"),
+        ),
+        "policy",
+        person=True,
+    ),
     "mode": Reason(
         lazy("the mode"),
         lazy("The mode is observe: nothing is written, plans are only shown."),

@@ -23,7 +23,7 @@ from fleet.lifecycle.models import Workflow
 from fleet.policy import services as policy
 from fleet.policy.models import BreakerRule, Cap, Window
 from fleet.tickets.models import Ticket
-from tests.builders import T0, TestClock, a_bmc, a_cluster, a_node, an_incident
+from tests.builders import T0, TestClock, a_bmc, a_cluster, a_node, a_person, an_incident
 from tests.domain.lifecycle.oracle import Violation, signature
 from tests.domain.lifecycle.storm import Storm, die
 from tests.domain.lifecycle.world import a_pod
@@ -51,6 +51,8 @@ class Story:
         BreakerRule.objects.all().delete()
         BreakerRule.objects.create(cluster_id=self.cluster.pk, percent=1, least=4, window=300, failed=4, cooldown=60)
         self.names = list(NODES)[:nodes]
+        for person in PEOPLE:
+            a_person(person)
         for name in self.names:
             rack, tenant = NODES[name]
             a_bmc(a_node(self.cluster, name, rack=rack, leaf="l1", tenant=tenant))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from fleet.access.models import Grant, User
 from fleet.audit.models import AuditRow
 from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle import approving, bulk, bulk_foresee, maintenance, services
@@ -287,3 +289,34 @@ def test_a_drain_of_a_whole_rack_stops_at_its_cap_until_nodes_are_released(world
     bulk.start(first.pk, first.plan_hash, "ann", world.clock.now())
     go(world, batch, 300)
     assert members(batch, BatchNode.DONE) == list(NODES[:4])
+
+
+def test_a_list_is_not_started_by_somebody_whose_role_may_not_touch_as_many_any_more(world: World) -> None:
+    batch = drawn(world)
+    RoleCap.objects.create(role="operator", nodes=5)
+    with pytest.raises(bulk.Refused, match="operator may touch 5 nodes in one action; these are 6"):
+        bulk.start(batch.pk, batch.plan_hash, "ann", world.clock.now())
+    assert anew(batch).state == Batch.DRAFT
+
+
+def closed(world: World) -> None:
+    User.objects.filter(username="ann").update(is_active=False)
+
+
+def moved_away(world: World) -> None:
+    Grant.objects.filter(user__username="ann").update(cluster="another")
+
+
+def capped(world: World) -> None:
+    RoleCap.objects.create(role="operator", nodes=5)
+
+
+@pytest.mark.parametrize("change", [closed, moved_away, capped])
+def test_a_list_that_waited_for_approval_pauses_if_who_asked_may_not_have_it_done_any_more(
+    world: World, change: Callable[[World], None]
+) -> None:
+    batch = running(world)
+    change(world)
+    maintenance.sweep(world.clock)
+    assert anew(batch).state == Batch.PAUSED and "ann" in anew(batch).text
+    assert not Workflow.objects.exists() and world.writes == []

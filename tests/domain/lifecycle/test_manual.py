@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from fleet.access.models import Grant, User
 from fleet.audit.models import AuditRow
 from fleet.inventory.models import Cluster, Node, Pool
-from fleet.lifecycle import manual, services
+from fleet.lifecycle import manual, requester, services
 from fleet.lifecycle.models import Workflow
 from fleet.policy import services as policy
 from fleet.policy.models import ApprovalRule
@@ -89,3 +90,29 @@ def test_what_cannot_be_done_is_refused_with_its_reason(world: World, cluster: C
     Cluster.objects.update(mode="observe")
     assert "observe" in manual.request([other.pk], "hold", "ann", "x", now)[1]["other-001"]
     assert "no action" in manual.request([other.pk], "explode", "ann", "x", now)[1]["other-001"]
+
+
+def test_what_was_asked_for_by_a_person_who_lost_the_role_since_does_not_begin(world: World) -> None:
+    workflow = ask(world, "reboot")
+    Grant.objects.filter(user__username="ann").update(role="viewer")
+    services.approve(workflow.pk, "bo", world.clock.now())
+    world.run(30)
+    workflow = again(workflow)
+    assert (workflow.state, workflow.blocked_code) == ("blocked", "role")
+    assert workflow.blocked_text.startswith("ann asked for it and may not have it done now.")
+    assert world.writes == [] and world.resets == []
+    Grant.objects.filter(user__username="ann").update(role="operator")
+    assert world.run(400, lambda: again(workflow).state == "succeeded")
+
+
+def test_what_was_begun_is_ended_whatever_becomes_of_who_asked(world: World) -> None:
+    workflow = ask(world, "reboot")
+    services.approve(workflow.pk, "bo", world.clock.now())
+    assert world.run(60, lambda: bool(world.resets))
+    User.objects.filter(username="ann").delete()
+    assert world.run(120, lambda: again(workflow).state == "succeeded")
+
+
+def test_a_shell_of_the_installation_needs_no_account(world: World) -> None:
+    workflow = ask(world, "hold", by=f"root{requester.SHELL}")
+    assert world.run(30, lambda: again(workflow).verb == "keep")
