@@ -7,8 +7,9 @@ Refuses to hold up anything else: it runs in a thread of its own and its loss co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from fleet.inventory import services as inventory
 from fleet.inventory.services import DeviceSeen
@@ -22,8 +23,12 @@ from fleet.telemetry.services import Refusal
 KINDS = {"gpu": "gpu", "port": "hca", "mount": "mount"}
 PARTS_EVERY, REFUSALS_EVERY, FORGET_EVERY = 5.0, 5.0, 300.0
 FORGET_SECONDS = 4.0
+BATCH = 500  # devices in one transaction: a fatal line waits for the lease's row no longer than that takes
 PORTION = 200  # devices between two looks at who else wants to compute
 LOOK = 20_000  # known devices looked at in one turn: those of ten thousand nodes in a minute and a half
+
+
+_Told = tuple[int, int, DeviceSeen]  # device, mark, what it tells of itself
 
 
 @dataclass(slots=True)
@@ -85,7 +90,8 @@ class Keeper:
 
     def parts(self) -> int:
         """Devices that are new, and of the others those in turn that tell something else of themselves."""
-        session, seen, marks = self.session, [], {}
+        session = self.session
+        seen: list[_Told] = []
         fresh, again = self.frame.devices[self._fresh :], self.frame.devices[self._next : self._next + LOOK]
         for number, device in enumerate(fresh + [device for device in again if device.index < self._fresh]):
             if number % PORTION == 0:
@@ -96,21 +102,24 @@ class Keeper:
             mark = hash(frozenset(device.attrs.items()))
             if self._parts.get(device.index) == mark:
                 continue
-            marks[device.index] = mark
             index = device.attrs.get("index", "")
-            seen.append(
-                DeviceSeen(
-                    node_id, kind, device.key, int(index) if index.isdecimal() and len(index) <= 4 else None,
-                    device.attrs.get("serial", ""), device.attrs.get("pci", ""), device.attrs.get("model", ""),
-                )
+            told = DeviceSeen(
+                node_id, kind, device.key, int(index) if index.isdecimal() and len(index) <= 4 else None,
+                device.attrs.get("serial", ""), device.attrs.get("pci", ""), device.attrs.get("model", ""),
             )  # fmt: skip
-        if seen:
-            session.once(lambda: inventory.sync_devices(session.cluster_id, seen, session.clock.now(), session.epoch))
-            self._parts.update(marks)
-            self.changed({self.frame.devices[index].node for index in marks})
+            seen.append((device.index, mark, told))
+        for batch in _whole_nodes(seen):
+            self._store(batch)
         self._fresh += len(fresh)
         self._next = self._next + LOOK if self._next + LOOK < self._fresh else 0
         return len(seen)
+
+    def _store(self, seen: Sequence[_Told]) -> None:
+        session, told = self.session, [told for _, _, told in seen]
+        session.way.give()
+        session.once(lambda: inventory.sync_devices(session.cluster_id, told, session.clock.now(), session.epoch))
+        self._parts.update({device: mark for device, mark, _ in seen})
+        self.changed({self.frame.devices[device].node for device, _, _ in seen})
 
     def count_refusals(self) -> None:
         """Add what exporters and pushers sent in vain to the counters."""
@@ -137,3 +146,19 @@ class Keeper:
                     self.refusals.add(refusal, text, count)
             raise
         self._rejects.update(counted)
+
+
+def _whole_nodes(seen: Sequence[_Told]) -> Iterator[list[_Told]]:
+    """Batches that part no node's devices: how many GPUs a node is expected to have is counted from one of them."""
+    batch: list[_Told] = []
+    for _, mine in groupby(sorted(seen, key=_node), key=_node):
+        batch += mine
+        if len(batch) >= BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _node(told: _Told) -> int:
+    return told[2].node_id

@@ -72,9 +72,13 @@ class Writer:
         if self._renamed and self.world.nodes_synced.is_set():  # once for a first list, not once for each part of it
             self.load_names()
         loads = {self.session.node_ids[n]: load for n, load in pending.loads.items() if n in self.session.node_ids}
-        if loads:
-            session = self.session
-            self.written += session.once(lambda: inventory.set_workloads(session.cluster_id, loads, session.epoch))
+        session, told = self.session, list(loads.items())
+        for at in range(0, len(told), BATCH):
+            session.way.give()
+            some = dict(told[at : at + BATCH])
+            self.written += session.once(
+                lambda some=some: inventory.set_workloads(session.cluster_id, some, session.epoch)  # type: ignore[misc]
+            )
 
     def _nodes(self, batch: Sequence[NodeSeen], names: frozenset[str] | None, deleted: Sequence[str]) -> None:
         self.session.way.give()

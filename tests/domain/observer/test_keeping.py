@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.inventory.models import Device
+from fleet.inventory.models import Device, Node
 from fleet.observer import keeping
 from fleet.observer.keeping import Keeper
 from fleet.observer.push import Refusals
@@ -18,7 +18,7 @@ NODE = "gpu-r01-01"
 
 
 def gpu(number: int, driver: str = "570") -> Part:
-    attrs = {"index": str(number), "pci": f"00:{number:02}.0", "serial": f"S{number}-{driver}"}
+    attrs = {"index": str(number), "pci": f"00:{number:02}.0", "serial": f"S{number}-{driver}", "model": "H100"}
     return Part(f"GPU-{number}", "gpu", "", attrs)
 
 
@@ -54,3 +54,22 @@ def test_a_part_whose_node_is_not_known_yet_is_met_later(session: Session, keepe
     assert keeper.parts() == 0
     session.node_ids = known
     assert keeper.parts() == 5
+
+
+def test_many_parts_are_written_in_portions_that_leave_each_node_whole(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node's expected GPUs are counted from one portion; a fatal line waits for one portion only."""
+    monkeypatch.setattr(keeping, "BATCH", 2)
+    written: list[int] = []
+    store = keeping.inventory.sync_devices
+    monkeypatch.setattr(
+        keeping.inventory, "sync_devices", lambda pk, seen, *rest: written.append(len(seen)) or store(pk, seen, *rest)
+    )
+    Node.objects.update(gpu_expected=None)
+    other = keeper.frame.target("gpu-r01-02", "dcgm", 15.0)
+    for number in range(5, 8):
+        keeper.frame.place(other, gpu(number))
+    assert keeper.parts() == 8 and keeper.parts() == 0
+    assert sorted(written) == [3, 5]
+    assert dict(Node.objects.values_list("name", "gpu_expected")) == {NODE: 5, "gpu-r01-02": 3}
