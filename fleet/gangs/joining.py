@@ -27,26 +27,43 @@ class Joined:
     members: list[Member] = field(default_factory=list)
 
 
+Naming = tuple[tuple[str, ...], str, str]  # links, owner's UID, owner: members alike in these are of one gang
+Alike = Mapping[Naming, Mapping[str, Member]]
+
+
 def join(objects: Iterable[GangObject], members: Iterable[Member]) -> dict[str, Joined]:
-    """Gangs by key. Linear in objects and members."""
-    book = ObjectBook(objects)
-    found = {key: Joined(key, book.spoken_of(key)) for key in book.anchors}
-    also: dict[str, str] = {}  # an object that a member names besides -> the member's gang
+    """Gangs by key. Linear in objects and members; for a cluster that changes see `fleet.gangs.roster`."""
+    alike: dict[Naming, dict[str, Member]] = defaultdict(dict)
     for member in members:
-        key = book.gang_of(member)
+        alike[naming_of(member)][member.key] = member
+    return assign(ObjectBook(objects), alike)[0]
+
+
+def naming_of(member: Member) -> Naming:
+    """Bare pods that name nothing are each their own."""
+    return member.links, member.owner_uid, member.owner or member.key
+
+
+def assign(book: ObjectBook, alike: Alike) -> tuple[dict[str, Joined], dict[Naming, str]]:
+    """Gangs by key, and the key for each naming ("" for pods that are nobody's)."""
+    found = {key: Joined(key, book.spoken_of(key)) for key in book.anchors}
+    home: dict[Naming, str] = {}
+    also: dict[str, str] = {}  # an object that members name besides -> their gang
+    for naming, members in alike.items():
+        key = home[naming] = book.gang_of(next(iter(members.values())))
         if not key:
             continue
         gang = found.get(key)
         if gang is None:
             gang = found[key] = Joined(key, ())
-        gang.members.append(member)
-        for link in member.links:
+        gang.members.extend(members.values())
+        for link in naming[0]:
             if link != key and link in found:
                 also.setdefault(link, key)
     for link, key in also.items():
-        if not found[link].members and key in found:
+        if link in found and not found[link].members and key in found:
             _give(found.pop(link), found[key])
-    return found
+    return found, home
 
 
 def _give(empty: Joined, gang: Joined) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.gangs.diagnosis.reasons import Reason
 from fleet.gangs.form import Gang
@@ -26,22 +26,31 @@ _NO_TIME = float("inf")
 class Turn:
     gang: Gang
     queue: str
-    by_room: bool
     head_blocks: bool
+    by_room: bool = True  # it would start if there were room
+
+    def judged_by(self, reason: Reason) -> Turn:
+        return replace(self, by_room=reason.code in BY_ROOM)
 
 
 def turns(
-    gangs: Iterable[Gang], queues: Mapping[str, QueueObject] | None = None, reasons: Mapping[str, Reason] | None = None
+    gangs: Iterable[Gang],
+    queues: Mapping[str, QueueObject] | None = None,
+    queue_of: Mapping[str, str] | None = None,
 ) -> list[Turn]:
-    """`queues` by the name that gangs carry; `reasons` by key, without one a gang counts as waiting for room."""
+    """`queues` by the key that `queue_of` gives for a gang's key; without it, by the queue's name in the gang."""
     line: dict[str, list[Gang]] = defaultdict(list)
     for gang in gangs:
         if gang.waits:
-            line[gang.queue].append(gang)
-    return [_turn(gang, queues or {}, reasons or {}) for gang in _merged(line)]
+            line[gang.queue if queue_of is None else queue_of[gang.key]].append(gang)
+    return [Turn(gang, queue, _is_strict(queue, queues or {})) for queue, gang in _merged(line)]
 
 
-def _merged(line: Mapping[str, list[Gang]]) -> Iterator[Gang]:
+def _is_strict(queue: str, queues: Mapping[str, QueueObject]) -> bool:
+    return queue in queues and queues[queue].head_blocks
+
+
+def _merged(line: Mapping[str, list[Gang]]) -> Iterator[tuple[str, Gang]]:
     heap: list[tuple[tuple[float, float, str], str, int]] = []
     ordered = {queue: sorted(gangs, key=_in_queue) for queue, gangs in line.items()}
     for queue, gangs in ordered.items():
@@ -49,7 +58,7 @@ def _merged(line: Mapping[str, list[Gang]]) -> Iterator[Gang]:
     while heap:
         _, queue, n = heapq.heappop(heap)
         gangs = ordered[queue]
-        yield gangs[n]
+        yield queue, gangs[n]
         if n + 1 < len(gangs):
             heapq.heappush(heap, (_between(gangs[n + 1]), queue, n + 1))
 
@@ -62,9 +71,3 @@ def _in_queue(gang: Gang) -> tuple[float, float, float, str]:
 def _between(gang: Gang) -> tuple[float, float, str]:
     made = gang.created_at.timestamp() if gang.created_at else _NO_TIME
     return -gang.priority, made, gang.key
-
-
-def _turn(gang: Gang, queues: Mapping[str, QueueObject], reasons: Mapping[str, Reason]) -> Turn:
-    queue, reason = queues.get(gang.queue), reasons.get(gang.key)
-    by_room = reason is None or reason.code in BY_ROOM
-    return Turn(gang, gang.queue, by_room, queue is not None and queue.head_blocks)

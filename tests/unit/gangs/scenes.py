@@ -32,7 +32,10 @@ def a_gang(
     name: str, minimum: int, placed: int = 0, need: Need = EIGHT, *, topology: Topology | None = None, **facts: Any
 ) -> Gang:
     """Waiting for `minimum` members, `placed` of them there on nodes gpu-0, gpu-1, ..."""
+    system = facts.pop("system", "volcano")
     part = Part("", minimum, need=need, topology=topology)
-    group = an_object("volcano", name, minimum=minimum, wanted=minimum, parts=(part,), **facts)
-    (joined,) = join([group], members_of(group.ref.key, placed, minimum - placed, need=need)).values()
+    group = an_object(system, name, minimum=minimum, wanted=minimum, parts=(part,), **facts)
+    (joined,) = join(
+        [group], [] if facts.get("suspended") else members_of(group.ref.key, placed, minimum - placed, need=need)
+    ).values()
     return count(joined)

@@ -1,0 +1,61 @@
+"""All gangs of a cluster with the reason of each that waits: what pages and the what-ifs are made from.
+
+Decides that reasons are found in queue order, so that a gang knows who is ahead of it, and that equal asks are judged
+once. Refuses to keep anything between two calls but what the roster keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fleet.gangs.diagnosis.order import Turn, turns
+from fleet.gangs.diagnosis.packing import Space
+from fleet.gangs.diagnosis.reasons import Reason, diagnose
+from fleet.gangs.diagnosis.rooms import Rooms
+from fleet.gangs.diagnosis.starting import Starter
+from fleet.gangs.form import Gang
+from fleet.gangs.queues import Queues
+from fleet.ports.gangs import QueueObject
+
+AHEAD_AT_MOST = 20  # gangs named as being in front
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    gangs: Mapping[str, Gang]
+    queues: Queues
+    queue_keys: Mapping[str, str]  # gang -> its queue
+    reasons: Mapping[str, Reason]  # of all that wait or start
+    turns: tuple[Turn, ...]
+    positions: Mapping[str, int]  # gang -> place in its queue, from 0
+    starter: Starter
+    space: Space
+
+    @property
+    def held_idle(self) -> list[Gang]:
+        """Gangs that hold GPUs for nothing, the most first."""
+        return sorted((g for g in self.gangs.values() if g.gpus_held_idle), key=lambda g: (-g.gpus_held_idle, g.key))
+
+
+def read(gangs: Mapping[str, Gang], queues: Iterable[QueueObject], rooms: Rooms) -> Board:
+    found = Queues(queues)
+    keys = found.names(gangs.values())
+    starter, space = Starter(rooms), Space.now(rooms)
+    objects = {name: queue for name, queue in ((keys[g.key], found.of(g)) for g in gangs.values()) if queue is not None}
+    line = turns(gangs.values(), objects, keys)
+    in_front: dict[str, list[str]] = {}
+    positions: dict[str, int] = {}
+    reasons: dict[str, Reason] = {}
+    for turn in line:
+        ahead = in_front.setdefault(turn.queue, [])
+        positions[turn.gang.key] = len(ahead)
+        told = next((one.ahead for one in turn.gang.objects if one.ahead), "")
+        named = [told] if told else ahead[-AHEAD_AT_MOST:]
+        reasons[turn.gang.key] = diagnose(turn.gang, starter, space, objects.get(turn.queue), named)
+        ahead.append(turn.gang.key)
+    for gang in gangs.values():
+        if gang.state in ("starting", "suspended"):
+            reasons[gang.key] = diagnose(gang, starter, space, objects.get(keys[gang.key]))
+    again = tuple(turn.judged_by(reasons[turn.gang.key]) for turn in line)
+    return Board(gangs, found, keys, reasons, again, positions, starter, space)

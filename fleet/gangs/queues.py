@@ -1,0 +1,52 @@
+"""Queues found by the names that gangs carry.
+
+Decides that a name means the queue of the gang's own system, that a local queue stands for the one it leads to, and
+that a stopped local queue stops its own alone. Refuses to add quotas of different flavors up: none stands for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from fleet.gangs.form import Gang
+from fleet.ports.gangs import QueueObject
+
+# Which system's queues a gang of another system waits in: it is admitted there and placed here.
+_KINDS = ("ClusterQueue", "Queue", "Partition", "ElasticQuota")
+
+
+class Queues:
+    def __init__(self, queues: Iterable[QueueObject]) -> None:
+        self.all = {queue.ref.key: queue for queue in queues}
+        self._local = {
+            (queue.ref.namespace, queue.ref.name): queue
+            for queue in self.all.values()
+            if queue.ref.kind == "LocalQueue"
+        }
+        self._named: dict[tuple[str, str], QueueObject] = {}
+        for queue in self.all.values():
+            if queue.ref.kind in _KINDS:
+                self._named[queue.ref.system, queue.ref.name] = queue
+
+    def of(self, gang: Gang) -> QueueObject | None:
+        """The queue that it waits in; None where no object tells of one."""
+        systems = dict.fromkeys((*(one.ref.system for one in gang.objects if one.queue == gang.queue), gang.system))
+        for system in systems:
+            if system == "kueue":
+                local = self._local.get((gang.namespace, gang.queue))
+                if local is not None:
+                    leads = self._named.get(("kueue", local.leads_to))
+                    return local if leads is None else replace(leads, stopped=leads.stopped or local.stopped)
+            found = self._named.get((system, gang.queue))
+            if found is not None:
+                return found
+        return self._named.get(("coscheduling", gang.namespace))
+
+    def names(self, gangs: Iterable[Gang]) -> Mapping[str, str]:
+        """Key of each gang -> key of its queue, or the plain name where there is no object, or ""."""
+        found: dict[str, str] = {}
+        for gang in gangs:
+            queue = self.of(gang)
+            found[gang.key] = gang.queue if queue is None else queue.ref.key
+        return found
