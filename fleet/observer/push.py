@@ -10,6 +10,7 @@ sentence. What no second try can mend is answered 4xx, because senders repeat wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 from collections import Counter
@@ -34,7 +35,7 @@ from fleet.telemetry.services import MAX_SUBJECTS, OTHERS, Refusal
 
 log = logging.getLogger(__name__)
 MAX_BODY = 8 * 1024 * 1024
-TOKEN_SECONDS, NO_TOKEN_SECONDS = 10.0, 2.0
+TOKEN_SECONDS, NO_TOKEN_SECONDS, AHEAD_SECONDS = 10.0, 2.0, 5.0
 # Of the encodings snappy is the doors' own affair: it names a block there, which packs the message and not the body.
 ENCODINGS = frozenset({b"", b"identity", b"gzip", b"x-gzip", b"snappy"})
 JSON_KINDS = frozenset({b"text/plain", b"application/x-www-form-urlencoded", b"application/octet-stream",
@@ -82,6 +83,7 @@ class Push:
     counts: Counter[str] = field(default_factory=Counter)
     _under_way: int = 0
     _tokens: dict[tuple[str, str], tuple[float, Token | None]] = field(default_factory=dict)
+    _asked: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)  # tokens that are looked up ahead
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -206,15 +208,30 @@ class Push:
         mono = self.session.clock.monotonic()
         until, token = self._tokens.get(key, (0.0, None))
         if mono < until:
+            if token is not None and until - mono < AHEAD_SECONDS and key not in self._asked:
+                self._asked[key] = asyncio.create_task(self._ask_ahead(key, secret))
             return token
+        return await self._ask(key, secret)
+
+    async def _ask(self, key: tuple[str, str], secret: str) -> Token | None:
+        mono = self.session.clock.monotonic()
         try:
-            token = await sync_to_async(self._look_up, thread_sensitive=True)(secret, scope)
+            token = await sync_to_async(self._look_up, thread_sensitive=True)(secret, key[1])
         except DATABASE_AWAY as error:
             raise Answered(503, "The token cannot be checked now; send it again.") from error
         if len(self._tokens) > 10_000:
             self._tokens.clear()
         self._tokens[key] = (mono + (TOKEN_SECONDS if token else NO_TOKEN_SECONDS), token)
         return token
+
+    async def _ask_ahead(self, key: tuple[str, str], secret: str) -> None:
+        """Before what is known of a token runs out, so that no line waits for it. Fails in silence: who comes after
+        that asks again and is told."""
+        try:
+            with contextlib.suppress(Answered):
+                await self._ask(key, secret)
+        finally:
+            del self._asked[key]
 
     def _look_up(self, secret: str, scope: str) -> Token | None:
         try:

@@ -12,8 +12,10 @@ from typing import Any
 import cramjam
 import orjson
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import OperationalError, connections
 
+from fleet.access.models import Token
 from fleet.access.services import create_token
 from fleet.health.models import Incident
 from fleet.inventory.models import Alias, Node
@@ -193,3 +195,43 @@ def test_an_expired_token_is_unknown(push: Push, clock: TestClock) -> None:
     assert call(push, "/ingest/logs", orjson.dumps([record()]), token)[0] == 200
     clock.tick(30)
     assert call(push, "/ingest/logs", orjson.dumps([record()]), token)[0] == 401
+
+
+def test_no_line_waits_for_a_token_that_is_used_again_and_again(
+    push: Push, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked up ahead, and what is found then holds: one that was revoked is refused soon."""
+    token, waited, look_up = secret(), [], Push._look_up
+
+    def counted(self: Push, *asked: str) -> Token | None:
+        waited.append(not self._asked)
+        return look_up(self, *asked)
+
+    async def scene() -> list[bool]:
+        known = []
+        for seconds in (0, 6, 6, 1, 0):
+            clock.tick(seconds)
+            known.append(await push._cached(token, "push") is not None)
+            if len(known) == 3:
+                await sync_to_async(Token.objects.update)(revoked_at=clock.now())
+            await asyncio.gather(*push._asked.values())
+        return known
+
+    monkeypatch.setattr(Push, "_look_up", counted)
+    assert asyncio.run(scene()) == [True, True, True, False, False]
+    assert waited == [True, False, False]
+
+
+def test_a_token_that_cannot_be_looked_up_ahead_holds_until_it_runs_out(
+    push: Push, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise OperationalError("gone")
+
+    token, body = secret(), orjson.dumps([record()])
+    assert call(push, "/ingest/logs", body, token)[0] == 200
+    monkeypatch.setattr(Push, "_look_up", away)
+    clock.tick(6)
+    assert call(push, "/ingest/logs", body, token)[0] == 200
+    clock.tick(6)
+    assert call(push, "/ingest/logs", body, token)[0] == 503
