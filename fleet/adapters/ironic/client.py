@@ -1,17 +1,19 @@
 """One Ironic API: requests with a deadline, sent once, and what their failures mean.
 
 Decides the taxonomy: a write without an answer has an unknown outcome, 409 is a locked or changed node, 400 to a change
-of state says that the state has changed. Refuses redirects and retries, and to quote a credential.
+of state says that the state has changed. Refuses redirects, retries, answers without end, and to quote a credential.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import urllib3
 
 from fleet.adapters.ironic import Connection
+from fleet.ports import httpread
 from fleet.ports.errors import (
     Conflict,
     MissingRight,
@@ -24,6 +26,7 @@ from fleet.ports.errors import (
 
 VERSION = "1.81"  # Ironic of 2023.1: the inventory of a node
 MAX_BODY = 16 << 20
+AT_ONCE = 2  # requests to one Ironic
 Json = dict[str, Any]
 
 
@@ -31,13 +34,7 @@ class IronicClient:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.base = connection.url.rstrip("/").removesuffix("/v1")
-        self._pool = urllib3.PoolManager(
-            maxsize=2,
-            cert_reqs="CERT_REQUIRED" if connection.verify else "CERT_NONE",
-            ca_certs=connection.verify if isinstance(connection.verify, str) else None,
-            timeout=urllib3.Timeout(total=connection.timeout),
-            retries=False,
-        )
+        self._pool = httpread.connections(connection.verify, AT_ONCE, connection.timeout)
 
     def get(self, path: str, params: dict[str, str] | None = None) -> Json:
         return self._send("GET", path, None, params)
@@ -47,6 +44,7 @@ class IronicClient:
 
     def _send(self, method: str, path: str, body: Json | None, params: dict[str, str] | None) -> Json:
         writes = method != "GET"
+        deadline = time.monotonic() + self._connection.timeout
         try:
             response = self._pool.request(
                 method,
@@ -54,19 +52,22 @@ class IronicClient:
                 body=None if body is None else json.dumps(body).encode(),
                 fields=params if not writes else None,
                 headers=self._headers(),
+                preload_content=False,
                 redirect=False,
             )
+            answered = httpread.whole(response, MAX_BODY, deadline)
         except urllib3.exceptions.NewConnectionError as error:
             raise TemporaryError(f"Ironic at {self.base} cannot be reached.", code="provider_unreachable") from error
         except urllib3.exceptions.SSLError as error:
             text = f"The certificate of Ironic at {self.base} is not accepted."
             raise PermanentError(text, code="provider_certificate") from error
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            text = f"Ironic at {self.base} gave no answer to {method} {path}: {type(error).__name__}."
+        except (urllib3.exceptions.HTTPError, httpread.NotWhole, OSError, ValueError) as error:
+            why = error.why if isinstance(error, httpread.NotWhole) else type(error).__name__
+            text = f"Ironic at {self.base} gave no answer to {method} {path}: {why}."
             raise UnknownOutcome(text) if writes else TemporaryError(text, code="provider_timeout") from error
         if not 200 <= response.status < 300:
-            raise refused(self.base, f"{method} {path}", writes, response.status, response.data)
-        return self._decoded(response.data[:MAX_BODY], writes)
+            raise refused(self.base, f"{method} {path}", writes, response.status, answered)
+        return self._decoded(answered, writes)
 
     def _headers(self) -> dict[str, str]:
         headers = {

@@ -19,11 +19,10 @@ import urllib3
 
 from fleet.adapters.prometheus import Connection, decode
 from fleet.adapters.prometheus.errors import bad_answer, document_of, refused, too_large
+from fleet.ports import httpread
 from fleet.ports.errors import PermanentError, PortError, TemporaryError
 from fleet.ports.metrics import Curves, Vector
 
-CHUNK = 1 << 18
-CONNECT_SECONDS = 3.0
 Answer = TypeVar("Answer")
 
 
@@ -32,14 +31,7 @@ class PrometheusReader:
         self._connection = connection
         self._base = connection.url.rstrip("/").removesuffix("/api/v1")
         self._gate = threading.BoundedSemaphore(connection.at_once)
-        seconds = min(CONNECT_SECONDS, connection.timeout)
-        self._pool = urllib3.PoolManager(
-            maxsize=connection.at_once,
-            cert_reqs="CERT_REQUIRED" if connection.verify else "CERT_NONE",
-            ca_certs=connection.verify if isinstance(connection.verify, str) else None,
-            timeout=urllib3.Timeout(connect=seconds, read=connection.timeout),
-            retries=False,
-        )
+        self._pool = httpread.connections(connection.verify, connection.at_once, connection.timeout)
 
     def instant(self, expression: str, at: datetime | None = None) -> Vector:
         fields = {"query": expression, "timeout": self._limit()}
@@ -86,12 +78,12 @@ class PrometheusReader:
             text = f"The metrics API did not answer within {self._connection.timeout:g} s."
             raise TemporaryError(text, code="query_timeout") from error
         except urllib3.exceptions.SSLError as error:
-            text = f"The metrics API's certificate is not accepted: {_first_line(error)}."
+            text = f"The metrics API's certificate is not accepted: {httpread.first_line(error)}."
             raise PermanentError(text, code="metrics_tls") from error
         except urllib3.exceptions.LocationValueError as error:
             raise PermanentError("The address of the metrics API is no address.", code="no_query_api") from error
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            text = f"The metrics API broke off: {_first_line(error)}."
+            text = f"The metrics API broke off: {httpread.first_line(error)}."
             raise TemporaryError(text, code="metrics_unreachable") from error
         finally:
             self._gate.release()
@@ -121,28 +113,20 @@ class PrometheusReader:
         raise refused(response.status, document_of(body), str(response.headers.get("Retry-After", "")))
 
     def _read(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
-        """The whole body. A connection whose body was not read to its end is closed, not used again."""
-        limit, parts, size = self._connection.max_bytes, [], 0
+        limit = self._connection.max_bytes
         try:
-            while part := response.read1(CHUNK, decode_content=True):
-                parts.append(part)
-                size += len(part)
-                if size > limit:
-                    raise too_large(limit)
-                if time.monotonic() > deadline:
-                    raise TemporaryError("The metrics API answers too slowly.", code="query_timeout")
-        except urllib3.exceptions.DecodeError as error:
-            response.close()
-            raise bad_answer(b"") from error
-        except urllib3.exceptions.ProtocolError as error:
-            response.close()
-            raise TemporaryError("The metrics API's answer was cut off.", code="cut_answer") from error
-        except (PortError, urllib3.exceptions.HTTPError):
-            response.close()
-            raise
-        response.release_conn()
-        return b"".join(parts)
+            return httpread.whole(response, limit, deadline)
+        except httpread.NotWhole as error:
+            raise _not_whole(error.why, limit) from error
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")
+def _not_whole(why: httpread.Why, limit: int) -> PortError:
+    match why:
+        case httpread.Why.TOO_LARGE:
+            return too_large(limit)
+        case httpread.Why.TOO_SLOW:
+            return TemporaryError("The metrics API answers too slowly.", code="query_timeout")
+        case httpread.Why.CUT_OFF:
+            return TemporaryError("The metrics API's answer was cut off.", code="cut_answer")
+        case httpread.Why.UNDECODABLE:
+            return bad_answer(b"")

@@ -12,11 +12,11 @@ import time
 import urllib3
 
 from fleet.adapters.ufm import Connection, decode
+from fleet.ports import httpread
 from fleet.ports.errors import MissingRight, PermanentError, PortError, TemporaryError
 from fleet.ports.fabric import AlarmsSeen, LinksSeen
 
-CHUNK = 1 << 18
-CONNECT_SECONDS = 3.0
+AT_ONCE = 2  # requests to one UFM
 LINKS, PORTS, ALARMS = (f"/ufmRest/{path}" for path in ("resources/links", "resources/ports", "app/alarms"))
 
 
@@ -24,13 +24,7 @@ class UfmReader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._base = connection.url.rstrip("/").removesuffix("/ufmRest")
-        self._pool = urllib3.PoolManager(
-            maxsize=2,
-            cert_reqs="CERT_REQUIRED" if connection.verify else "CERT_NONE",
-            ca_certs=connection.verify if isinstance(connection.verify, str) else None,
-            timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS, connection.timeout), read=connection.timeout),
-            retries=False,
-        )
+        self._pool = httpread.connections(connection.verify, AT_ONCE, connection.timeout)
 
     def links(self) -> LinksSeen:
         """All links. Older versions tell no names with them: then the list of ports is asked as well."""
@@ -68,7 +62,9 @@ class UfmReader:
             text = f"did not answer within {self._connection.timeout:g} s"
             raise TemporaryError(text, code="fabric_timeout") from error
         except urllib3.exceptions.SSLError as error:
-            raise PermanentError(f"its certificate is not accepted: {_line(error)}", code="fabric_tls") from error
+            raise PermanentError(
+                f"its certificate is not accepted: {httpread.first_line(error)}", code="fabric_tls"
+            ) from error
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise TemporaryError(f"broke off: {type(error).__name__}", code="fabric_unreachable") from error
         if response.status == 200:
@@ -76,27 +72,11 @@ class UfmReader:
         raise refused(response.status)
 
     def _read(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
-        """The whole body. A connection whose body was not read to its end is closed, not used again."""
-        limit, parts, size = self._connection.max_bytes, [], 0
+        limit = self._connection.max_bytes
         try:
-            while part := response.read1(CHUNK, decode_content=True):
-                parts.append(part)
-                size += len(part)
-                if size > limit:
-                    raise PermanentError(f"answered more than {limit >> 20} MiB", code="too_large")
-                if time.monotonic() > deadline:
-                    raise TemporaryError("answers too slowly", code="fabric_timeout")
-        except urllib3.exceptions.DecodeError as error:
-            response.close()
-            raise decode.bad_answer() from error
-        except urllib3.exceptions.ProtocolError as error:
-            response.close()
-            raise TemporaryError("its answer was cut off", code="cut_answer") from error
-        except (PortError, urllib3.exceptions.HTTPError):
-            response.close()
-            raise
-        response.release_conn()
-        return b"".join(parts)
+            return httpread.whole(response, limit, deadline)
+        except httpread.NotWhole as error:
+            raise _not_whole(error.why, limit) from error
 
 
 def refused(status: int) -> PortError:
@@ -112,5 +92,13 @@ def refused(status: int) -> PortError:
     return PermanentError(f"refused the request (HTTP {status})", code="fabric_refused")
 
 
-def _line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")
+def _not_whole(why: httpread.Why, limit: int) -> PortError:
+    match why:
+        case httpread.Why.TOO_LARGE:
+            return PermanentError(f"answered more than {limit >> 20} MiB", code="too_large")
+        case httpread.Why.TOO_SLOW:
+            return TemporaryError("answers too slowly", code="fabric_timeout")
+        case httpread.Why.CUT_OFF:
+            return TemporaryError("its answer was cut off", code="cut_answer")
+        case httpread.Why.UNDECODABLE:
+            return decode.bad_answer()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.adapters import ironic
+from fleet.adapters.ironic import client
 from fleet.adapters.ironic.driver import IronicProvisioner
 from fleet.ports.errors import (
     Conflict,
@@ -54,9 +55,14 @@ def address(script: Script) -> Iterator[str]:
         yield found
 
 
+def provisioner(address: str, behaviour: Any = None) -> IronicProvisioner:
+    """With patience for a machine that is busy, and little for a server that never answers."""
+    return ironic.provisioner(ironic.Connection(address, lambda: "", timeout=0.3 if behaviour is hang else 20.0))
+
+
 @pytest.fixture
 def port(address: str) -> IronicProvisioner:
-    return ironic.provisioner(ironic.Connection(address, lambda: "", timeout=1.0))
+    return provisioner(address)
 
 
 def test_a_rebuild_is_sent_once_to_the_uuid(script: Script, port: IronicProvisioner) -> None:
@@ -111,10 +117,11 @@ def test_states(script: Script, port: IronicProvisioner, state: Any, phase: Phas
     ],
 )
 def test_a_request_that_fails_is_sent_once_and_named(
-    script: Script, port: IronicProvisioner, behaviour: Any, kind: type[PortError] | None, code: str
+    script: Script, address: str, behaviour: Any, kind: type[PortError] | None, code: str
 ) -> None:
     script.on(f"PUT {STATES}", behaviour)
-    seen = port.observe(TARGET)
+    seen = provisioner(address).observe(TARGET)
+    port = provisioner(address, behaviour)
     if kind is None:
         port.submit(TARGET, "op-1", seen)
     else:
@@ -139,11 +146,25 @@ def test_a_request_that_fails_is_sent_once_and_named(
     ],
 )
 def test_a_reading_that_fails_is_no_unknown_outcome(
-    script: Script, port: IronicProvisioner, behaviour: Any, kind: type[PortError]
+    script: Script, address: str, behaviour: Any, kind: type[PortError]
 ) -> None:
     script.on(f"GET {NODE}", behaviour)
     with pytest.raises(kind):
+        provisioner(address, behaviour).observe(TARGET)
+
+
+def test_an_answer_without_end_is_not_kept(
+    script: Script, port: IronicProvisioner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = port.observe(TARGET)
+    monkeypatch.setattr(client, "MAX_BODY", 1000)
+    script.on(f"GET {NODE}", answer(200, a_node(description="x" * 2000)))
+    with pytest.raises(TemporaryError, match="too_large"):
         port.observe(TARGET)
+    script.on(f"PUT {STATES}", answer(202, b"x" * 2000))
+    script.on(f"GET {NODE}", answer(200, a_node()))
+    with pytest.raises(UnknownOutcome):
+        port.submit(TARGET, "op-1", seen)
 
 
 def test_a_node_that_changed_since_it_was_read_is_not_rebuilt(script: Script, port: IronicProvisioner) -> None:

@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
+from tests.patience import PATIENCE
+
 
 def success(kind: str, result: Any, **more: Any) -> bytes:
     return json.dumps({"status": "success", "data": {"resultType": kind, "result": result}, **more}).encode()
@@ -42,6 +44,7 @@ class FakeApi:
     most: int = 0
     url: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    meets: threading.Barrier | None = None  # requests are answered when so many have come
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -56,6 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
             api.asked.append((self.path, fields, dict(self.headers)))
             api.now += 1
             api.most = max(api.most, api.now)
+        if api.meets is not None:
+            api.meets.wait(PATIENCE)
         time.sleep(api.late)
         with api.lock:
             api.now -= 1

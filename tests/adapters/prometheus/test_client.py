@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -15,6 +16,7 @@ from fleet.adapters.prometheus.decode import vector
 from fleet.ports.errors import MissingRight, PermanentError, PortError, TemporaryError
 from fleet.ports.metrics import MetricsReader
 from tests.adapters.prometheus.fake_api import ONE, FakeApi, failure, running, success
+from tests.patience import PATIENCE
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,7 +28,7 @@ def api() -> Iterator[FakeApi]:
 
 
 def reader(api: FakeApi, **changes: object) -> MetricsReader:
-    return prometheus.reader(Connection(**{"url": api.url, "timeout": 2.0, **changes}))  # type: ignore[arg-type]
+    return prometheus.reader(Connection(**{"url": api.url, "timeout": PATIENCE, **changes}))  # type: ignore[arg-type]
 
 
 def failed(api: FakeApi, **changes: object) -> PortError:
@@ -136,11 +138,11 @@ def test_what_the_store_calls_incomplete_is_partial(api: FakeApi) -> None:
 
 
 def test_queries_side_by_side_are_bounded_and_in_order(api: FakeApi) -> None:
-    api.late = 0.02
+    api.late, api.meets = 0.02, threading.Barrier(3)
     answers = reader(api, at_once=3).instants([f"q{n}" for n in range(9)])
     assert len(answers) == 9 and api.most == 3
     with pytest.raises(PermanentError):
-        api.status = 404
+        api.status, api.meets = 404, None
         reader(api).instants(["a", "b"])
 
 
