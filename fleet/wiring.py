@@ -34,6 +34,8 @@ from fleet.telemetry.pasts import Pasts
 from fleet.telemetry.promhistory import PromqlHistory
 
 LEASE_SECONDS, LEASE_RENEW = 60, 10.0
+HOLDS_AT_ONCE = 8
+"""Side by side of one message: with all messages of a worker as many as the connections it keeps to an API server."""
 _ports: dict[tuple[Any, ...], Ports] = {}
 _metrics: dict[tuple[str, ...], MetricsReader] = {}
 _lock = threading.Lock()
@@ -343,4 +345,5 @@ def timing() -> Timing:
         gang_rest=settings.GANG_REST_SECONDS,
         evictions_per_second=settings.EVICTIONS_PER_SECOND,
         evictions_at_once=settings.EVICTIONS_AT_ONCE,
+        holds_at_once=HOLDS_AT_ONCE,
     )

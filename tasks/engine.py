@@ -32,6 +32,13 @@ def advance(workflow_id: int, version: int) -> None:
     log.info("WF-%s v%s: %s", workflow_id, version, came)
 
 
+@shared_task(name="tasks.hold")
+def hold(holds: list[tuple[int, int]]) -> None:
+    close_old_connections()
+    came = engine.hold([(pk, version) for pk, version in holds], wiring.ports_of, SYSTEM_CLOCK, wiring.timing())
+    log.info("holds of %s: %s", ", ".join(f"WF-{pk}" for pk, _ in holds), came)
+
+
 @shared_task(name="tasks.tick")
 def tick() -> None:
     """Wake what is due, and answer those who ask for a claim and have not been answered."""
@@ -39,7 +46,7 @@ def tick() -> None:
     engine.claim_due(SYSTEM_CLOCK)
     asking = Workflow.objects.filter(state=WorkflowState.BLOCKED, blocked_code=grants.ASKING)
     for cluster_id in asking.values_list("cluster_id", flat=True).distinct():
-        grants.run(cluster_id, SYSTEM_CLOCK)
+        grants.run(cluster_id, SYSTEM_CLOCK, asked=True)
     wiring.warm_up()
     pulse.beat()
 

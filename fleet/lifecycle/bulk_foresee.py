@@ -12,6 +12,7 @@ from datetime import datetime
 
 from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle import grants, manual
+from fleet.lifecycle.askers import Asker
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.playbooks import CLAIMS, RELEASE
@@ -56,18 +57,18 @@ class Foresight:
             if verb in CLAIMS
         ]
         for workflow in wanted:
-            decision = self.guards.ask(workflow)
+            decision = self.guards.ask(Asker.of(workflow))
             if not decision.allowed:
                 return Foreseen(node, WAITS, decision)
         for workflow in wanted:
-            self.guards.take(workflow)
+            self.guards.take(workflow.node_id, workflow.verb)
         return Foreseen(node, NOW)
 
     def expect(self, workflow: Workflow) -> None:
         """Count the claims that a workflow under way has yet to ask for."""
         asked = workflow.step + (workflow.state != WorkflowState.BLOCKED)
         for step in workflow.plan[asked:]:
-            self.guards.take(Workflow(cluster_id=workflow.cluster_id, node_id=workflow.node_id, plan=[step]))
+            self.guards.take(workflow.node_id, step["verb"])
 
 
 def foresee(

@@ -39,6 +39,7 @@ class Timing:
     gang_rest: float = 600  # what a gang gets to start again before it may be interrupted anew
     evictions_per_second: float = 20  # of one cluster, all workers together; 0 lifts the limit
     evictions_at_once: int = 1  # of one drain
+    holds_at_once: int = 1  # of one message
 
 
 @dataclass(frozen=True, slots=True)

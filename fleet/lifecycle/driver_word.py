@@ -17,18 +17,19 @@ from fleet.bus.outbox import Notice, publish
 from fleet.health.models import Incident, Signal
 from fleet.health.rules.xid import ASKED_LATER
 from fleet.lifecycle import shelf
-from fleet.lifecycle.cases import case_of
+from fleet.lifecycle.cases import FIELDS, case_of, case_of_values
 from fleet.lifecycle.intents import DISRUPTING
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Intent, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked
-from fleet.lifecycle.playbooks import DRAIN, FENCE, HOLD, REMEDIES, WAIT_REPAIR, plan_for
+from fleet.lifecycle.playbooks import DRAIN, FENCE, HOLD, REMEDIES, WAIT_REPAIR, Book, Case, plan_for
 from fleet.policy import services as claims
 from fleet.policy.rules import IN_FLIGHT
 from fleet.tickets import services as tickets
 
 PATIENCE = timedelta(seconds=8)
 """Drivers from R565 on raise 154 within seconds of most fatal Xids; 5 to 10 s is our choice."""
+PLANNED = (*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED)
 FATAL = frozenset(f"xid-{code}" for code in ASKED_LATER)
 
 
@@ -57,14 +58,17 @@ def exchange(
 
     A workflow that a worker is writing just now is left to the next look: the planner asks again with every tick.
     """
+    book = shelf.book()
+    changing = _changing(incident_ids, book)
+    if not changing:
+        return []
     rows = list(
         Workflow.objects.select_for_update(of=("self",), skip_locked=True)
         .select_related("node__pool", "node__cluster", "incident")
-        .filter(incident_id__in=list(incident_ids), state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
+        .filter(pk__in=changing, state__in=PLANNED)
         .order_by("pk")
     )
     repeated = recurring([w.incident for w in rows if w.incident is not None], now)
-    book = shelf.book()
     changed: list[Workflow] = []
     entries: list[audit.Entry] = []
     for workflow in rows:
@@ -89,6 +93,21 @@ def exchange(
         claims.release(workflow.pk, now, [IN_FLIGHT])
         publish(workflow.cluster_id, [Notice("workflow", str(workflow.pk), workflow.node.name)], now)
     return entries
+
+
+def _changing(incident_ids: Iterable[int], book: Book) -> list[int]:
+    """Workflows whose case is another playbook's now. It is asked of every open one with every look: one query, and
+    no row is locked or loaded for those that stay as they are, which are nearly all."""
+    chosen: dict[Case, str] = {}
+    found = []
+    rows = Workflow.objects.filter(incident_id__in=list(incident_ids), state__in=PLANNED)
+    for pk, playbook, *values in rows.values_list("pk", "playbook", *FIELDS):
+        case = case_of_values(tuple(values))
+        if case not in chosen:
+            chosen[case] = plan_for(case, book).playbook
+        if chosen[case] not in ("", playbook):
+            found.append(pk)
+    return found
 
 
 def _unbegun(workflow: Workflow) -> bool:

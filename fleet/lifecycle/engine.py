@@ -8,6 +8,8 @@ and to act twice: whatever is in doubt after a crash, the step observes before i
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from django.db import DatabaseError, transaction
@@ -30,7 +32,7 @@ from fleet.lifecycle import (
 from fleet.lifecycle.askers import VERB
 from fleet.lifecycle.context import Context, PortsOf, Timing
 from fleet.lifecycle.fence import LEASE, Stale
-from fleet.lifecycle.machine import WorkflowState
+from fleet.lifecycle.machine import AWAKE
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Outcome, Repair
 from fleet.lifecycle.planner import effective_mode
@@ -41,7 +43,6 @@ from fleet.ports.clock import Clock
 from fleet.ports.errors import IdentityMismatch, PermanentError, PortError
 
 log = logging.getLogger(__name__)
-AWAKE = (WorkflowState.RUNNING, WorkflowState.BLOCKED)
 
 
 def claim_due(clock: Clock, limit: int = 500) -> list[tuple[int, int]]:
@@ -55,13 +56,30 @@ def claim_due(clock: Clock, limit: int = 500) -> list[tuple[int, int]]:
             Workflow.objects.filter(Q(wake_at__lte=now) | Q(wake_at__gt=now + clock_back.LONGEST), state__in=AWAKE)
             .order_by("wake_at")
             .select_for_update(skip_locked=True)
-            .values_list("pk", "version")[:limit]
+            .annotate(verb_now=VERB)
+            .values_list("pk", "version", "verb_now")[:limit]
         )
-        Workflow.objects.filter(pk__in=[pk for pk, _ in due]).update(version=F("version") + 1, wake_at=now + LEASE)
-    taken = [(pk, version + 1) for pk, version in due]
-    for pk, version in taken:
-        send("tasks.advance", workflow_id=pk, version=version)
-    return taken
+        Workflow.objects.filter(pk__in=[pk for pk, *_ in due]).update(version=F("version") + 1, wake_at=now + LEASE)
+    for task, what in messages.of((pk, version + 1, verb or "") for pk, version, verb in due):
+        send(task, **what)
+    return [(pk, version + 1) for pk, version, _ in due]
+
+
+def hold(holds: Sequence[tuple[int, int]], ports_of: PortsOf, clock: Clock, timing: Timing) -> str:
+    """Hold many nodes; what is not plain is advanced one by one. Returns how many were held together, for the log."""
+    came = holding.run(holds, _may_run, ports_of, clock, timing)
+    for task, what in messages.of(came.followed):
+        send(task, **what)
+    for workflow, step, error in came.broken:
+        with suppress(Stale):
+            persist.outcome(workflow, step, _unanswered(error), clock)
+    done = came.done | {workflow.pk for workflow, *_ in came.broken}
+    for pk, version in holds:
+        if pk not in done:
+            advance(pk, version, ports_of, clock, timing)
+    for cluster_id in came.asking:
+        grants.run(cluster_id, clock, asked=True)
+    return f"{len(came.done)} of {len(holds)} together"
 
 
 def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, timing: Timing) -> str:
@@ -82,8 +100,10 @@ def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, tim
         return "stale"
     if followed is not None:
         send("tasks.advance", workflow_id=workflow.pk, version=followed)
-    if (isinstance(outcome, Blocked) and outcome.code == grants.ASKING) or persist.frees_room(workflow, outcome):
+    if persist.frees_room(workflow, outcome):
         grants.run(workflow.cluster_id, clock)
+    elif isinstance(outcome, Blocked) and outcome.code == grants.ASKING:
+        grants.run(workflow.cluster_id, clock, asked=True)
     return type(outcome).__name__.lower()
 
 
@@ -126,16 +146,19 @@ def _guarded(
         return identity.ended(workflow, lifecycle, error, clock.now())
     except IdentityMismatch as error:
         return Repair("identity_mismatch", str(error))
-    except PermanentError as error:
-        return Blocked(error.code, str(error), 60)
     except PortError as error:
-        retry = getattr(error, "retry_after", None) or 3.0
-        return Blocked(error.code, str(error), float(retry))
+        return _unanswered(error)
     except (Stale, DatabaseError):
         raise
     except Exception as error:  # a bug must be seen on the page, not only in a log, and must not spin
         log.exception("%s: %s failed", workflow.label, workflow.verb)
         return Blocked("internal_error", f"{type(error).__name__}: {error}", 30)
+
+
+def _unanswered(error: PortError) -> Blocked:
+    """A call that did not come to what was wanted: the step looks again after a while."""
+    wait = 60.0 if isinstance(error, PermanentError) else float(getattr(error, "retry_after", None) or 3.0)
+    return Blocked(error.code, str(error), wait)
 
 
 def _may_run(cluster: Cluster, workflow: Workflow, now: datetime) -> Outcome | None:
@@ -146,6 +169,8 @@ def _may_run(cluster: Cluster, workflow: Workflow, now: datetime) -> Outcome | N
     if kind and approving.lacking(workflow):
         approving.ask_again(workflow, now)
         return Blocked("approval", "The plan has changed since it was approved; it needs a new approval.", 300)
+    if workflow.verb == HOLD and (said := requester.refusal(workflow.created_by, cluster, 1)):
+        return Blocked(requester.CODE, said, 300)
     return None
 
 

@@ -7,6 +7,8 @@ audit's lock taken last. Refuses an edge that the machine does not have (and so 
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -47,29 +49,67 @@ def write(workflow: Workflow, change: Change, now: datetime, actor: str = "muste
         raise Stale(workflow.label)
     entries = list(change.entries)
     if change.node_state is not None:
-        entries += _move_node(workflow, change, change.node_state, now, actor)
-    name = workflow.node.name
-    publish(workflow.cluster_id, [Notice("workflow", str(workflow.pk), name), Notice("node", name, name)], now)
-    audit.record(audit.chain_of(workflow.cluster_id), entries, now)
+        reason = [(workflow, change.node_reason)]
+        entries += move_nodes(reason, change.node_state, now, actor, change.node_fields)
+    tell([workflow], entries, now)
 
 
-def _move_node(workflow: Workflow, change: Change, new: NodeState, now: datetime, actor: str) -> list[audit.Entry]:
-    row = NodeLifecycle.objects.select_for_update().get(node_id=workflow.node_id)
-    old = NodeState(row.state)
-    if old == new:
-        if change.node_fields:
-            NodeLifecycle.objects.filter(pk=row.pk).update(**change.node_fields)
-        return []
-    sentence = machine.check_node_edge(old, new)
-    NodeLifecycle.objects.filter(pk=row.pk).update(
-        state=new, since=now, reason=(change.node_reason or sentence)[:300], by=actor, **change.node_fields
-    )
-    detail = {"from": old, "to": new, "reason": change.node_reason or sentence, "incident": workflow.incident_id}
-    return [
-        audit.Entry(
-            actor=actor, action="node.state", object=f"workflow:{workflow.pk}", node=workflow.node.name, detail=detail
+def tell(workflows: Sequence[Workflow], entries: Sequence[audit.Entry], now: datetime) -> None:
+    """The outbox and the audit of what was written, as the end of the transaction."""
+    if not workflows:
+        return
+    named = [(str(w.pk), w.node.name) for w in workflows]
+    told = [notice for pk, name in named for notice in (Notice("workflow", pk, name), Notice("node", name, name))]
+    publish(workflows[0].cluster_id, told, now)
+    audit.record(audit.chain_of(workflows[0].cluster_id), entries, now)
+
+
+def lock_current(workflows: Iterable[Workflow]) -> set[int]:
+    """Lock their rows, in the order of their ids; the ids of those whose version is current."""
+    versions = {workflow.pk: workflow.version for workflow in workflows}
+    rows = Workflow.objects.select_for_update().filter(pk__in=versions).order_by("pk")
+    return {pk for pk, version in rows.values_list("pk", "version") if versions[pk] == version}
+
+
+def move_nodes(
+    moves: Sequence[tuple[Workflow, str]],
+    new: NodeState,
+    now: datetime,
+    actor: str = "muster:worker",
+    fields: Mapping[str, Any] | None = None,
+) -> list[audit.Entry]:
+    """Bring the nodes of workflows to `new`, each with its reason ("" for the edge's sentence). Raises IllegalEdge."""
+    mine = {workflow.node_id: (workflow, reason) for workflow, reason in moves}
+    rows = NodeLifecycle.objects.select_for_update().filter(node_id__in=mine).order_by("pk")
+    alike: dict[str, list[int]] = defaultdict(list)
+    entries, there = [], []
+    for row in rows:
+        workflow, reason = mine[row.node_id]
+        old = NodeState(row.state)
+        if old == new:
+            there.append(row.pk)
+            continue
+        sentence = machine.check_node_edge(old, new)
+        reason = reason or sentence
+        alike[reason[:300]].append(row.pk)
+        detail = {"from": old, "to": new, "reason": reason, "incident": workflow.incident_id}
+        entries.append(
+            audit.Entry(actor, "node.state", f"workflow:{workflow.pk}", node=workflow.node.name, detail=detail)
         )
-    ]
+    if there and fields:
+        NodeLifecycle.objects.filter(pk__in=there).update(**fields)
+    for reason, pks in alike.items():
+        moved = {"state": new, "since": now, "reason": reason, "by": actor, **(fields or {})}
+        NodeLifecycle.objects.filter(pk__in=pks).update(**moved)
+    return entries
+
+
+@transaction.atomic
+def renew_all(workflows: Sequence[Workflow], now: datetime) -> set[int]:
+    """As `renew`, of many at once; the ids of those that are still ours."""
+    current = lock_current(workflows)
+    Workflow.objects.filter(pk__in=current).update(wake_at=now + LEASE)
+    return current
 
 
 @transaction.atomic

@@ -9,17 +9,21 @@ a person approved may run in `recommend`); what needs no claim (tests, soak, ret
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish, send
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import owners, tripping
+from fleet.lifecycle import askers, messages, owners, tripping
+from fleet.lifecycle.askers import Asker
 from fleet.lifecycle.fence import LEASE
 from fleet.lifecycle.machine import OUT_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
@@ -38,30 +42,45 @@ GUARD_CODES = (
     "mode", "unmanaged", "unwatched",
 )  # fmt: skip
 REASK = timedelta(minutes=5)
+TEXT = 500  # characters of a reason
+TOLD_AGAIN = timedelta(minutes=1)
+"""A reason that stays the same is told anew for so long at least: a thousand that wait are a thousand rows."""
 
 
-def run(cluster_id: int, clock: Clock) -> int:
-    """Answer everybody who asks in this cluster. Returns how many were granted; their messages follow the commit."""
+def run(cluster_id: int, clock: Clock, *, asked: bool = False) -> int:
+    """Answer everybody who asks in this cluster. Returns how many were granted; their messages follow the commit.
+
+    With `asked` only if somebody has not been answered yet: whoever waited for the lock may find that all have been.
+    """
     with transaction.atomic():
-        if not _asking(cluster_id).exists():
+        if not _asking(cluster_id, asked).exists():
             return 0
         claims.lock_fleet()
+        if asked and not _asking(cluster_id, asked).exists():
+            return 0
         now = clock.now()
-        waiting = list(
-            _asking(cluster_id)
-            .select_related("node__pool", "incident")
-            .order_by("-step", "created_at", "pk")
-            .select_for_update(of=("self",))
-        )
-        granted = _answer(Cluster.objects.get(pk=cluster_id), waiting, now)
-    for workflow in granted:
-        send("tasks.advance", workflow_id=workflow.pk, version=workflow.version)
+        granted = _answer(Cluster.objects.get(pk=cluster_id), askers.read(_asking(cluster_id)), now)
+    for task, what in messages.of((w.pk, w.version, w.verb) for w in granted):
+        send(task, **what)
     return len(granted)
 
 
-def _asking(cluster_id: int) -> QuerySet[Workflow]:
+def asks(kind: str, now: datetime) -> dict[str, Any]:
+    """What a row says whose step asks for a claim of `kind`."""
+    return {
+        "state": WorkflowState.BLOCKED,
+        "blocked_code": ASKING,
+        "blocked_text": f"Asks for its share of the cap {kind}.",
+        "blocked_since": now,
+        "blocked_until": now + timedelta(seconds=1),
+    }
+
+
+def _asking(cluster_id: int, unanswered: bool = False) -> QuerySet[Workflow]:
     """What a step itself found out about another owner wakes by itself; what was told here is asked anew here."""
     guarded = Q(blocked_code__in=GUARD_CODES) | Q(blocked_code=owners.CODE, wake_at=None)
+    if unanswered:
+        guarded = Q(blocked_code=ASKING)
     return Workflow.objects.filter(guarded, cluster_id=cluster_id, state=WorkflowState.BLOCKED)
 
 
@@ -84,32 +103,43 @@ class Guards:
         halted, times = policy.halt(cluster.pk, now), policy.windows_of(cluster.pk)
         return cls(_closed(cluster, now), halted, times, policy.read_fleet(now, OUT_STATES), caps, now)
 
-    def ask(self, workflow: Workflow) -> Decision:
+    def ask(self, asker: Asker) -> Decision:
         """May its step begin now?"""
-        return self.closed or _decide(workflow, self.fleet, self.caps, self.halted, self.times, self.now)
+        return self.closed or _decide(asker, self.fleet, self.caps, self.halted, self.times, self.now)
 
-    def take(self, workflow: Workflow) -> None:
-        place = self.fleet.places.get(workflow.node_id)
-        if workflow.verb in CLAIMS and place is not None:
-            self.fleet.tally.add(CLAIMS[workflow.verb], place)
-            if CLAIMS[workflow.verb] == IN_FLIGHT:
+    def take(self, node_id: int, verb: str) -> None:
+        place = self.fleet.places.get(node_id)
+        if verb in CLAIMS and place is not None:
+            self.fleet.tally.add(CLAIMS[verb], place)
+            if CLAIMS[verb] == IN_FLIGHT:
                 self.fleet.tally.begin(place, self.now)
 
 
-def _answer(cluster: Cluster, waiting: Sequence[Workflow], now: datetime) -> list[Workflow]:
+def _answer(cluster: Cluster, waiting: Sequence[Asker], now: datetime) -> list[Workflow]:
     guards = Guards.read(cluster, now)
     guards.halted = guards.halted or tripping.look(cluster, waiting, now)
-    granted, told = [], []
-    for workflow in waiting:
-        decision = guards.ask(workflow)
+    answers: dict[int, tuple[Asker, Decision]] = {}
+    for asker in waiting:
+        decision = guards.ask(asker)
         if decision.allowed:
-            guards.take(workflow)
-            granted.append(workflow)
-        elif (workflow.blocked_code, workflow.blocked_text) != (decision.code, decision.text) or _late(workflow, now):
-            _tell(workflow, decision, now)
-            told.append(workflow)
+            guards.take(asker.node_id, asker.verb)
+        elif (asker.code, asker.text) == (decision.code, decision.text[:TEXT]) and not _late(asker, now):
+            continue
+        answers[asker.pk] = asker, decision
+    rows = _locked(answers)
+    granted = [row for row in rows if answers[row.pk][1].allowed]
+    told = [row for row in rows if not answers[row.pk][1].allowed]
+    for workflow in told:
+        _tell(workflow, answers[workflow.pk][1], now)
     _save(cluster, granted, told, now)
     return granted
+
+
+def _locked(answers: Mapping[int, tuple[Asker, Decision]]) -> list[Workflow]:
+    """Those that still ask what was answered, in line. Who moved on meanwhile asks again if it must."""
+    rows = Workflow.objects.select_for_update(of=("self",)).select_related("node").order_by("pk")
+    found = {row.pk: row for row in rows.filter(pk__in=list(answers), state=WorkflowState.BLOCKED)}
+    return [found[pk] for pk, (asker, _) in answers.items() if pk in found and asker.is_still(found[pk])]
 
 
 def _closed(cluster: Cluster, now: datetime) -> Decision | None:
@@ -121,7 +151,7 @@ def _closed(cluster: Cluster, now: datetime) -> Decision | None:
 
 
 def _decide(
-    workflow: Workflow,
+    asker: Asker,
     fleet: policy.Fleet,
     caps: Sequence[CapRule],
     halted: Decision | None,
@@ -129,40 +159,36 @@ def _decide(
     now: datetime,
 ) -> Decision:
     """A step that needs no claim was kept only by the mode, which is open again."""
-    if workflow.node.pool and workflow.node.pool.mode == Mode.OBSERVE:
-        return Decision(
-            "mode", f"The pool {workflow.node.pool.name} is in mode observe: nothing is written.", now + REASK
-        )
-    if workflow.verb not in CLAIMS:
+    if asker.pool_mode == Mode.OBSERVE:
+        return Decision("mode", f"The pool {asker.pool} is in mode observe: nothing is written.", now + REASK)
+    if asker.verb not in CLAIMS:
         return ALLOWED
-    other = owners.in_the_way(owners.of_row(workflow.node.owners))
+    other = owners.in_the_way(owners.of_row(asker.owners))
     if other is not None:
         return Decision(owners.CODE, owners.waiting_for(other), now + REASK)
     if halted is not None:
         return halted
-    place = fleet.places.get(workflow.node_id)
+    place = fleet.places.get(asker.node_id)
     if place is None:
         return Decision("unmanaged", "The node is not in the managed set.", now + REASK)
-    if workflow.verb != HOLD:
-        timely = windows.decide(times, workflow.node.pool.name if workflow.node.pool else "", _urgent(workflow), now)
+    if asker.verb != HOLD:
+        timely = windows.decide(times, asker.pool, asker.urgent, now)
         if not timely.allowed:
             return timely
-    return decide(CLAIMS[workflow.verb], place, caps, fleet.tally, now)
+    return decide(CLAIMS[asker.verb], place, caps, fleet.tally, now)
 
 
-def _urgent(workflow: Workflow) -> bool:
-    return workflow.incident is not None and workflow.incident.severity == "unhealthy"
-
-
-def _late(workflow: Workflow, now: datetime) -> bool:
-    return workflow.blocked_until is not None and workflow.blocked_until <= now
+def _late(asker: Asker, now: datetime) -> bool:
+    return asker.until is not None and asker.until <= now
 
 
 def _tell(workflow: Workflow, decision: Decision, now: datetime) -> None:
+    text, until = decision.text[:TEXT], decision.until or now + REASK
     if workflow.blocked_code != decision.code:
         workflow.blocked_since = now
-    workflow.blocked_code, workflow.blocked_text = decision.code, decision.text[:500]
-    workflow.blocked_until = decision.until or now + REASK
+    elif workflow.blocked_text == text:
+        until = max(until, now + TOLD_AGAIN)
+    workflow.blocked_code, workflow.blocked_text, workflow.blocked_until = decision.code, text, until
 
 
 def _save(cluster: Cluster, granted: list[Workflow], told: list[Workflow], now: datetime) -> None:
@@ -171,24 +197,9 @@ def _save(cluster: Cluster, granted: list[Workflow], told: list[Workflow], now: 
         for w in granted
         if w.verb in CLAIMS
     )
-    for workflow in granted:
-        workflow.state, workflow.version, workflow.wake_at = WorkflowState.RUNNING, workflow.version + 1, now + LEASE
-        workflow.blocked_code, workflow.blocked_text = "", ""
-        workflow.blocked_since = workflow.blocked_until = None
-        workflow.started_at = workflow.started_at or now
-    fields = [
-        "state",
-        "version",
-        "wake_at",
-        "blocked_code",
-        "blocked_text",
-        "blocked_since",
-        "blocked_until",
-        "started_at",
-    ]
-    Workflow.objects.bulk_update([*granted, *told], fields, batch_size=500)
-    changed = [*granted, *told]
-    publish(cluster.pk, [Notice("workflow", str(w.pk), w.node.name) for w in changed], now)
+    _wake(granted, now)
+    _keep(told)
+    publish(cluster.pk, [Notice("workflow", str(w.pk), w.node.name) for w in (*granted, *told)], now)
     audit.record(
         audit.chain_of(cluster.pk),
         [
@@ -203,3 +214,23 @@ def _save(cluster: Cluster, granted: list[Workflow], told: list[Workflow], now: 
         ],
         now,
     )
+
+
+def _wake(granted: Sequence[Workflow], now: datetime) -> None:
+    """All of them by one statement; their rows are locked."""
+    Workflow.objects.filter(pk__in=[w.pk for w in granted]).update(
+        state=WorkflowState.RUNNING, version=F("version") + 1, wake_at=now + LEASE, blocked_code="", blocked_text="",
+        blocked_since=None, blocked_until=None, started_at=Coalesce("started_at", now),
+    )  # fmt: skip
+    for workflow in granted:
+        workflow.version += 1
+
+
+def _keep(told: Iterable[Workflow]) -> None:
+    """One statement for all who are told the same."""
+    alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for w in told:
+        alike[w.blocked_code, w.blocked_text, w.blocked_since, w.blocked_until].append(w.pk)
+    for (code, text, since, until), pks in alike.items():
+        fields = {"blocked_code": code, "blocked_text": text, "blocked_since": since, "blocked_until": until}
+        Workflow.objects.filter(pk__in=pks).update(**fields)

@@ -7,6 +7,7 @@ resolution. Refuses to resolve an intent twice, and to begin anything disruptive
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -50,6 +51,43 @@ class Stopped(Exception):
         self.decision = decision
 
 
+def of(
+    workflow: Workflow,
+    step: Step,
+    verb: str,
+    target: str,
+    now: datetime,
+    *,
+    op_id: uuid.UUID | None = None,
+    bmc_id: int | None = None,
+    before: dict[str, Any] | None = None,
+) -> Intent:
+    """The row, not written yet."""
+    return Intent(
+        op_id=op_id or uuid.uuid4(),
+        workflow=workflow,
+        step=step,
+        verb=verb,
+        target=target[:300],
+        bmc_id=bmc_id,
+        call_deadline=now + timedelta(seconds=BMC_CALL_SECONDS) if bmc_id else None,
+        before=before or {},
+        created_at=now,
+    )
+
+
+def entry(intent: Intent) -> audit.Entry:
+    """Its line in the audit, in the transaction that writes it."""
+    workflow = intent.workflow
+    return audit.Entry(
+        actor="muster:worker",
+        action=f"intent.{intent.verb}",
+        object=f"workflow:{workflow.pk}",
+        node=workflow.node.name,
+        detail={"op_id": str(intent.op_id), "target": intent.target, "incident": workflow.incident_id},
+    )
+
+
 def begin(
     workflow: Workflow,
     step: Step,
@@ -69,24 +107,7 @@ def begin(
     `changes` go to the workflow in the same transaction, and `node_state` to the node; `quiet` leaves the audit row
     out (reads of a BMC).
     """
-    intent = Intent(
-        op_id=op_id or uuid.uuid4(),
-        workflow=workflow,
-        step=step,
-        verb=verb,
-        target=target[:300],
-        bmc_id=bmc_id,
-        call_deadline=now + timedelta(seconds=BMC_CALL_SECONDS) if bmc_id else None,
-        before=before or {},
-        created_at=now,
-    )
-    entry = audit.Entry(
-        actor="muster:worker",
-        action=f"intent.{verb}",
-        object=f"workflow:{workflow.pk}",
-        node=workflow.node.name,
-        detail={"op_id": str(intent.op_id), "target": target, "incident": workflow.incident_id},
-    )
+    intent = of(workflow, step, verb, target, now, op_id=op_id, bmc_id=bmc_id, before=before)
     if bmc_id:
         _free_slot(bmc_id, now)
     try:
@@ -95,7 +116,7 @@ def begin(
                 _unless_stopped(now)
             intent.save(force_insert=True)
             fields = {"wake_at": now + LEASE, **(changes or {})}
-            write(workflow, Change(fields, node_state, entries=[] if quiet else [entry]), now)
+            write(workflow, Change(fields, node_state, entries=[] if quiet else [entry(intent)]), now)
     except IntegrityError as error:
         other = Intent.objects.filter(bmc_id=bmc_id, resolved_at=None).first()
         if bmc_id and other is not None and other.call_deadline:
@@ -126,8 +147,13 @@ def _free_slot(bmc_id: int, now: datetime) -> None:
 
 def resolve(intent: Intent, outcome: str, text: str, now: datetime) -> None:
     """Record what became of the call. Not fenced: what happened has happened, whoever asks."""
+    resolve_all([intent.pk], outcome, text, now)
+
+
+def resolve_all(op_ids: Iterable[uuid.UUID], outcome: str, text: str, now: datetime) -> None:
+    """Record that all of them came to the same."""
     fields = {"resolved_at": now, "outcome": outcome, "text": text[:500]}
-    Intent.objects.filter(pk=intent.pk, resolved_at=None).update(**fields)
+    Intent.objects.filter(pk__in=list(op_ids), resolved_at=None).update(**fields)
 
 
 def conclude(intent: Intent, outcome: str, text: str, now: datetime) -> None:

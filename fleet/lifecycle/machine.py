@@ -43,6 +43,8 @@ OPEN_WORKFLOW_STATES = (
     WorkflowState.BLOCKED,
     WorkflowState.REPAIR,
 )
+AWAKE = (WorkflowState.RUNNING, WorkflowState.BLOCKED)
+"""Those that a message may advance."""
 ENDED_WORKFLOW_STATES = (WorkflowState.SUCCEEDED, WorkflowState.FAILED, WorkflowState.CANCELLED)
 
 NODE_SENTENCES: dict[NodeState, str] = {

@@ -68,7 +68,8 @@ def _close_step(step: Step, state: str, text: str, now: datetime) -> None:
     Step.objects.filter(pk=step.pk).update(state=state, text=text[:500], ended_at=now)
 
 
-def _entry(workflow: Workflow, action: str, **detail: Any) -> audit.Entry:
+def entry(workflow: Workflow, action: str, **detail: Any) -> audit.Entry:
+    """What a worker did to a workflow, for the audit."""
     body = {"verb": workflow.verb, "attempt": workflow.attempt, "incident": workflow.incident_id, **detail}
     return audit.Entry(
         actor="muster:worker", action=action, object=f"workflow:{workflow.pk}", node=workflow.node.name, detail=body
@@ -81,7 +82,7 @@ def _done(workflow: Workflow, step: Step, came: Done, now: datetime) -> int:
         claims.release(workflow.pk, now, [IN_FLIGHT])
     version = workflow.version + 1
     changes = {**NOT_BLOCKED, "step": _following(workflow, came.goto), "version": version, "wake_at": now + LEASE}
-    write(workflow, Change(changes, entries=[_entry(workflow, "step.done", text=came.text)]), now)
+    write(workflow, Change(changes, entries=[entry(workflow, "step.done", text=came.text)]), now)
     return version
 
 
@@ -113,7 +114,7 @@ def _blocked(workflow: Workflow, step: Step, came: Blocked, now: datetime) -> No
         "wake_at": None if came.code in grants.GUARD_CODES else clock_back.soonest(now, came.seconds),
     }
     Step.objects.filter(pk=step.pk).update(text=came.text[:500])
-    told = [_entry(workflow, "workflow.blocked", code=came.code, text=came.text)]
+    told = [entry(workflow, "workflow.blocked", code=came.code, text=came.text)]
     silent = not fresh or came.code == grants.ASKING
     write(workflow, Change(changes, entries=[] if silent else told), now)
 
@@ -153,7 +154,7 @@ def _next_rung(workflow: Workflow, step: Step, came: Failed, again: int, now: da
     _close_step(step, "failed", came.text, now)
     claims.release(workflow.pk, now, [IN_FLIGHT])
     version = workflow.version + 1
-    entry = _entry(workflow, "step.failed", code=came.code, text=came.text)
+    told = entry(workflow, "step.failed", code=came.code, text=came.text)
     remedy = workflow.plan[again]
     if remedy.get("ladder"):
         effects = effectiveness.effects_of([workflow], now)[effectiveness.key_of(workflow)]
@@ -166,7 +167,7 @@ def _next_rung(workflow: Workflow, step: Step, came: Failed, again: int, now: da
         "version": version,
         "wake_at": now + LEASE,
     }
-    write(workflow, Change(changes, NodeState.DRAINED, came.text, entries=[entry]), now)
+    write(workflow, Change(changes, NodeState.DRAINED, came.text, entries=[told]), now)
     return version
 
 
@@ -200,7 +201,7 @@ def _repair(workflow: Workflow, step: Step, came: Repair, now: datetime) -> None
     }
     state = NodeState(NodeLifecycle.objects.values_list("state", flat=True).get(node_id=workflow.node_id))
     move = NodeState.AWAITING_REPAIR if (state, NodeState.AWAITING_REPAIR) in NODE_EDGES else None
-    entries.append(_entry(workflow, "workflow.repair", code=came.code, text=came.text, ticket=ticket.pk))
+    entries.append(entry(workflow, "workflow.repair", code=came.code, text=came.text, ticket=ticket.pk))
     write(workflow, Change(changes, move, came.text, entries=entries), now)
 
 
@@ -239,7 +240,7 @@ def _ended(workflow: Workflow, step: Step, came: Ended, now: datetime) -> None:
         "outcome": came.text[:300],
         "version": workflow.version + 1,
     }
-    write(workflow, Change(changes, entries=[_entry(workflow, f"workflow.{came.state}", text=came.text)]), now)
+    write(workflow, Change(changes, entries=[entry(workflow, f"workflow.{came.state}", text=came.text)]), now)
     if came.state != WorkflowState.SUCCEEDED:
         return
     answer = validation.not_confirmed(workflow)

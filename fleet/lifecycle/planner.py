@@ -80,7 +80,7 @@ def plan(
 
 
 def _ask(cluster_id: int, clock: Clock) -> None:
-    grants.run(cluster_id, clock)
+    grants.run(cluster_id, clock, asked=True)
 
 
 def _candidates(cluster_id: int, incident_ids: Iterable[int], now: datetime) -> list[Incident]:

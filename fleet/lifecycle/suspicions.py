@@ -34,13 +34,21 @@ def waits_for_a_word(chosen: Plan, node: Node) -> bool:
 
 def make_way(cluster_id: int, incident_ids: Sequence[int], now: datetime, by: str) -> list[audit.Entry]:
     """Let faults have the nodes on which only a suspicion is being followed. The caller records the entries."""
+    followed = Workflow.objects.filter(
+        cluster_id=cluster_id,
+        state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED],
+        plan__contains=[{"verb": CONFIRM}],
+    )
+    suspected = list(followed.values_list("node_id", flat=True))
+    if not suspected:
+        return []
     faults = {
         incident.node_id: incident
         for incident in Incident.objects.filter(
             pk__in=incident_ids, cluster_id=cluster_id, state=Incident.OPEN, severity="unhealthy", part_of=None
         )
         .exclude(action_class="confirm")
-        .filter(node__workflows__state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED])
+        .filter(node_id__in=suspected)
         .select_related("node__pool", "node__cluster")
         .order_by("-detected_at")
         if incident.plan_after is None or incident.plan_after <= now
@@ -49,13 +57,9 @@ def make_way(cluster_id: int, incident_ids: Sequence[int], now: datetime, by: st
     if not faults:
         return []
     rows = (
-        Workflow.objects.select_for_update(of=("self",), skip_locked=True)
+        followed.select_for_update(of=("self",), skip_locked=True)
         .select_related("node", "cluster", "incident")
-        .filter(
-            node_id__in=[pk for pk in faults if pk is not None],
-            state__in=[*OPEN_WORKFLOW_STATES, WorkflowState.PLANNED],
-        )
-        .filter(plan__contains=[{"verb": CONFIRM}])
+        .filter(node_id__in=[pk for pk in faults if pk is not None])
         .order_by("pk")
     )
     return [entry for workflow in rows for entry in _give_way(workflow, faults[workflow.node_id], now, by)]

@@ -15,6 +15,7 @@ from django.db import transaction
 from fleet.health import selectors as health
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Node
+from fleet.lifecycle.askers import Asker
 from fleet.lifecycle.models import Remedy, Workflow
 from fleet.lifecycle.playbooks import HOLD
 from fleet.policy import breaker
@@ -26,7 +27,7 @@ from fleet.policy.rules import Decision
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def look(cluster: Cluster, waiting: Sequence[Workflow], now: datetime) -> Decision | None:
+def look(cluster: Cluster, waiting: Sequence[Asker], now: datetime) -> Decision | None:
     """Trip the breaker if it must; the decision that then keeps everybody. Under the fleet's scope lock."""
     rule = policy.breaker_rule(cluster.pk)
     reset = Breaker.objects.filter(cluster_id=cluster.pk, state=Breaker.COOLING).values_list("since", flat=True).first()
@@ -34,7 +35,7 @@ def look(cluster: Cluster, waiting: Sequence[Workflow], now: datetime) -> Decisi
     granted = policy.held_lately(cluster.pk, now - timedelta(seconds=rule.window))
     before = set(Workflow.objects.filter(pk__in=granted, created_at__lte=known).values_list("pk", flat=True))
     held = {node_id for workflow_id, node_id in granted.items() if workflow_id not in before}
-    asking = {workflow.node_id for workflow in waiting if workflow.verb == HOLD and workflow.created_at > known} - held
+    asking = {asker.node_id for asker in waiting if asker.verb == HOLD and (asker.created_at or now) > known} - held
     since = max(now - timedelta(seconds=rule.failed_window), known)
     results = list(Remedy.objects.filter(cluster_id=cluster.pk, ended_at__gt=since).values_list("result", flat=True))
     counts = breaker.Counts(

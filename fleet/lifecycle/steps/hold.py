@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import uuid
 
+from fleet.health.models import Incident
 from fleet.lifecycle import intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
+from fleet.lifecycle.models import Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
 from fleet.lifecycle.steps import others, taken_back
 from fleet.lifecycle.steps.identity import fresh_node, ours
 from fleet.lifecycle.steps.moves import move
 from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest
 from fleet.ports.errors import Conflict
+
+FROM = (NodeState.IN_SERVICE, NodeState.SUSPECT, NodeState.RELEASED)
+"""The states of a node whose hold begins."""
 
 
 def run(ctx: Context) -> Outcome:
@@ -32,7 +37,7 @@ def run(ctx: Context) -> Outcome:
         return Blocked("foreign_hold", f"Another hold stands on the node: {there}.", 60)
     ctx.remember(foreign=node.unschedulable)  # anew with each read: without our mark, a cordon is another's
     op_id = uuid.uuid4()
-    value = ctx.workflow.hold_value or f"{ctx.workflow.incident_id or 'person'}/{op_id}"  # an answer may be on its way
+    value = value_of(ctx.workflow, op_id)
     intent = intents.begin(
         ctx.workflow, ctx.step, "hold", node.name, ctx.now, op_id=op_id, changes={"hold_value": value}
     )
@@ -47,7 +52,20 @@ def run(ctx: Context) -> Outcome:
 
 
 def _held(ctx: Context) -> Outcome:
-    if ctx.lifecycle.state in (NodeState.IN_SERVICE, NodeState.SUSPECT, NodeState.RELEASED):
-        move(ctx, NodeState.HELD, ctx.incident.title if ctx.incident else "Held by a person.")
-    foreign = bool(ctx.step.memo.get("foreign"))
-    return Done("Held; it was cordoned by somebody else already." if foreign else "Held: takes no new work.")
+    if ctx.lifecycle.state in FROM:
+        move(ctx, NodeState.HELD, why(ctx.incident))
+    return Done(done(ctx.step))
+
+
+def value_of(workflow: Workflow, op_id: uuid.UUID) -> str:
+    """What the annotation says. One that was chosen before stays: an answer may be on its way."""
+    return workflow.hold_value or f"{workflow.incident_id or 'person'}/{op_id}"
+
+
+def why(incident: Incident | None) -> str:
+    return incident.title if incident else "Held by a person."
+
+
+def done(step: Step) -> str:
+    foreign = bool(step.memo.get("foreign"))
+    return "Held; it was cordoned by somebody else already." if foreign else "Held: takes no new work."

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count
 
+from fleet.health.models import Incident
 from fleet.inventory.models import Node
 from fleet.lifecycle import forcing, gangs_joined, waiting_for_jobs
 from fleet.lifecycle.context import Context
@@ -27,7 +28,12 @@ RAY_TYPE, RAY_SAVED = "ray.io/node-type", "ray.io/ft-enabled"
 
 
 def urgent(ctx: Context) -> bool:
-    return ctx.incident is not None and ctx.incident.severity == "unhealthy"
+    return presses(ctx.incident)
+
+
+def presses(incident: Incident | None) -> bool:
+    """Does the fault wait for no job?"""
+    return incident is not None and incident.severity == "unhealthy"
 
 
 def gangs_of(pods: Sequence[PodSeen]) -> set[str]:

@@ -8,7 +8,7 @@ own: it shares no code with the guards.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ class Act:
 @dataclass(slots=True, eq=False)
 class Message:
     workflow_id: int
+    node: str
     bad: set[str] = field(default_factory=set)
 
 
@@ -56,7 +57,7 @@ class Oracle:
 
     def __init__(self, storm: Storm) -> None:
         self.storm = storm
-        self.stack: list[Message] = []
+        self.stack: list[list[Message]] = []
         self.power: dict[tuple[int, int, str], int] = {}
         self.ops: set[str] = set()
         self.reset_at: dict[str, Any] = {}
@@ -70,15 +71,18 @@ class Oracle:
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
-    def begin(self, workflow_id: int) -> Message:
-        workflow = Workflow.objects.select_related("node").filter(pk=workflow_id).first()
-        message = Message(workflow_id, self._bad(workflow) if workflow else set())
-        self.stack.append(message)
-        return message
+    def begin(self, workflow_ids: Iterable[int]) -> list[Message]:
+        """One delivery, for one workflow or for many."""
+        rows = Workflow.objects.select_related("node").filter(pk__in=list(workflow_ids))
+        begun = [Message(workflow.pk, workflow.node.name, self._bad(workflow)) for workflow in rows]
+        self.stack.append(begun)
+        return begun
 
-    def end(self, message: Message) -> None:
-        if message in self.stack:
-            del self.stack[self.stack.index(message) :]
+    def end(self, begun: list[Message]) -> None:
+        for place, other in enumerate(self.stack):
+            if other is begun:
+                del self.stack[place:]
+                return
 
     def _bad(self, workflow: Workflow) -> set[str]:
         """Everything that forbids to act on the workflow's node now."""
@@ -131,10 +135,10 @@ class Oracle:
     def _judge(self, act: Act, effective: bool) -> None:
         if not self.stack:
             raise Violation(f"{act.kind} on {act.node} without a message")
-        message = self.stack[-1]
+        message = next((message for message in self.stack[-1] if message.node == act.node), None)
+        if message is None:
+            raise Violation(f"{act.kind} on {act.node}, which is no node of the message's workflows")
         workflow = Workflow.objects.select_related("node").get(pk=message.workflow_id)
-        if workflow.node.name != act.node:
-            raise Violation(f"{act.kind} on {act.node}, which is not the workflow's node")
         bad = message.bad & self._bad(workflow)
         forbidden = {"observe", "identity", "over"}
         if act.kind in DISRUPTS and act.value != "On":

@@ -19,14 +19,14 @@ from fleet.health.models import NodeVerdict, Signal
 from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle import approving, engine, grants, planner, services
 from fleet.lifecycle.context import Ports, Timing
-from fleet.lifecycle.engine import AWAKE
+from fleet.lifecycle.machine import AWAKE
 from fleet.lifecycle.models import Workflow
 from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
 from fleet.ports.errors import TemporaryError, UnknownOutcome
 from fleet.ports.power import BmcTarget, PowerSeen, PowerVerb
 from tests.builders import TestClock
 from tests.domain.lifecycle.oracle import Act, Oracle, Violation
-from tests.domain.lifecycle.world import Crash, World
+from tests.domain.lifecycle.world import Crash, Holds, Message, World
 
 SLOW = Timing(
     soak=10, reboot_timeout=300, reboot_observe=60, drain_margin=20, validate_deadline=120, poll=9, bmc_patience=600
@@ -47,7 +47,7 @@ class Storm(World):
         self.oracle = Oracle(self)
         self.planned: dict[int, Callable[[], None]] = {}
         self.moods: list[tuple[str, str]] = []
-        self.sent: list[tuple[int, int]] = []
+        self.sent: list[Message] = []
         self.passed = 0
         self.crashes = 0
         self.blind = False  # the observer's rows lag behind
@@ -173,12 +173,12 @@ class Storm(World):
         for _ in range(MOST_MESSAGES):
             if not self.queue:
                 return
-            workflow_id, version = self.queue.pop(0)
-            self.sent.append((workflow_id, version))
+            sent = self.queue.pop(0)
+            self.sent.append(sent)
             with self.closed():
-                message = self.oracle.begin(workflow_id)
-            engine.advance(workflow_id, version, self.ports_of, self.clock, SLOW)
-            self.oracle.end(message)
+                begun = self.oracle.begin(pk for pk, _ in (sent.pairs if isinstance(sent, Holds) else [sent]))
+            self.take(sent, SLOW)
+            self.oracle.end(begun)
         raise Violation(f"{MOST_MESSAGES} messages in one moment: it spins, {self.sent[-4:]}")
 
     def ports_of(self, cluster: Cluster) -> Ports:

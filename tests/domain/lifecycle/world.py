@@ -41,6 +41,17 @@ TIMING = Timing(
 BOOT_SECONDS = 20
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holds:
+    """The message of holds that go together."""
+
+    pairs: tuple[tuple[int, int], ...]
+
+
+Message = tuple[int, int] | Holds
+"""Of one step as (workflow, version), or of many holds."""
+
+
 class Crash(BaseException):
     """The process died here. Not an Exception: nothing may catch it."""
 
@@ -89,7 +100,7 @@ class World:
         self.provision: ProvisionPort | None = None
         self.logs: dict[str, str | None] = {}  # part of a Job's name -> what it printed; None: its log is gone
         self.gpu_resets: list[tuple[str, tuple[str, ...]]] = []  # each reset that a Job did, by its command
-        self.queue: list[tuple[int, int]] = []
+        self.queue: list[Message] = []
         self._seconds = 0
         self.crash: Callable[[str], None] = lambda place: None
         for node in Node.objects.filter(cluster=cluster):
@@ -166,12 +177,19 @@ class World:
 
     def deliver(self) -> None:
         while self.queue:
-            workflow_id, version = self.queue.pop(0)
-            engine.advance(workflow_id, version, self.ports_of, self.clock, TIMING)
+            self.take(self.queue.pop(0), TIMING)
+
+    def take(self, message: Message, timing: Timing) -> None:
+        if isinstance(message, Holds):
+            engine.hold(message.pairs, self.ports_of, self.clock, timing)
+        else:
+            engine.advance(*message, self.ports_of, self.clock, timing)
 
     def send(self, task: str, **kwargs: Any) -> None:
         if task == "tasks.advance":
             self.queue.append((kwargs["workflow_id"], kwargs["version"]))
+        elif task == "tasks.hold":
+            self.queue.append(Holds(tuple((pk, version) for pk, version in kwargs["holds"])))
 
     def ports_of(self, cluster: Cluster) -> Ports:
         return Ports(
