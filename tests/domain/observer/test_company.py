@@ -18,6 +18,7 @@ from fleet.inventory import lease
 from fleet.inventory import services as inventory
 from fleet.inventory.models import Cluster, Mode, Node
 from fleet.lifecycle.models import Workflow
+from fleet.observer import judge as judging
 from fleet.observer.judge import Judge
 from fleet.observer.session import Session
 from fleet.telemetry.frame import Frame
@@ -94,7 +95,12 @@ def disrupted() -> list[Workflow]:
     return list(Workflow.objects.exclude(state="cancelled"))
 
 
-def test_a_leaf_that_dies_is_one_incident_with_its_nodes_and_no_plan(judge: Judge, clock: TestClock) -> None:
+@pytest.mark.parametrize("portion", [1, 3, judging.BATCH])
+def test_a_leaf_that_dies_is_one_incident_with_its_nodes_and_no_plan(
+    judge: Judge, clock: TestClock, monkeypatch: pytest.MonkeyPatch, portion: int
+) -> None:
+    """However many of its edges one transaction writes."""
+    monkeypatch.setattr(judging, "BATCH", portion)
     tell(judge, *(port_down(f"n{i:02}") for i in range(8)))
     (incident,) = alive()
     assert (incident.scope, incident.place, incident.node) == ("leaf", "leaf-0", None)
