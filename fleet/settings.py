@@ -89,6 +89,7 @@ INSTALLED_APPS = [
     "fleet.inventory",
     "fleet.telemetry",
     "fleet.health",
+    "fleet.gangs",
     "fleet.policy",
     "fleet.tickets",
     "fleet.lifecycle",

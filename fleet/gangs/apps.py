@@ -1,0 +1,8 @@
+"""Django app of fleet.gangs."""
+
+from django.apps import AppConfig
+
+
+class GangsConfig(AppConfig):
+    name = "fleet.gangs"
+    label = "gangs"

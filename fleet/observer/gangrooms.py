@@ -1,0 +1,84 @@
+"""The room of each node, from what it advertises and what the pods on it ask for.
+
+Decides when the arrays are built anew (nodes came, went or changed labels) and when one row is enough. Refuses to know
+the reasons why a node is out: they are given; a cordon or a node that is not ready is out by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fleet.gangs.diagnosis.rooms import Out, Room, Rooms
+from fleet.gangs.roster import Roster, Used
+from fleet.ports.cluster import NodeSeen
+from fleet.ports.gangs import Offer
+
+_NOTHING = Used()
+
+
+class RoomBook:
+    def __init__(self) -> None:
+        self._rooms: Rooms | None = None
+        self._seen: dict[str, NodeSeen] = {}
+        self._outs: dict[str, Out] = {}
+        self._offers: tuple[Offer, ...] = ()
+
+    def rooms(self, nodes: Mapping[str, NodeSeen], roster: Roster, outs: Mapping[str, Out]) -> Rooms:
+        """`outs`: nodes that Muster or somebody keeps out, by name. Rows of unchanged nodes are not touched."""
+        offers = tuple(offer for one in roster.offers.values() for offer in one)
+        changed = {name for name, seen in nodes.items() if self._seen.get(name) is not seen}
+        changed |= roster.changed_nodes & nodes.keys()
+        changed |= {name for name in {*outs, *self._outs} if outs.get(name) != self._outs.get(name)} & nodes.keys()
+        roster.changed_nodes.clear()
+        same = self._rooms is not None and self._seen.keys() == nodes.keys() and self._offers == offers
+        self._seen, self._outs, self._offers = dict(nodes), dict(outs), offers
+        if same and self._rooms is not None:
+            fresh = (room_of(nodes[name], roster.used.get(name, _NOTHING), outs.get(name)) for name in changed)
+            if all(self._rooms.put(room) for room in fresh):
+                return self._rooms
+        found = {name: room_of(seen, roster.used.get(name, _NOTHING), outs.get(name)) for name, seen in nodes.items()}
+        for offer in offers:
+            if offer.node not in found:
+                found[offer.node] = room_offered(offer, outs.get(offer.node))
+        self._rooms = Rooms(found.values())
+        return self._rooms
+
+
+def room_of(seen: NodeSeen, used: Used, out: Out | None) -> Room:
+    if out is None and seen.unschedulable:
+        out = Out("cordoned")
+    if out is None and seen.ready is not True:
+        out = Out("not_ready", seen.ready_reason, seen.ready_since)
+    left = None if seen.cpu_millis is None else seen.cpu_millis - used.cpu_millis
+    memory = None if seen.memory_mib is None else seen.memory_mib - used.memory_mib
+    whole = dict(seen.allocatable)
+    if seen.gpu_capacity is not None and len(whole) == 1:
+        (name,) = whole
+        whole[name] = max(whole[name], seen.gpu_capacity)
+    return Room(
+        seen.name,
+        gpus=seen.allocatable,
+        used=tuple(sorted(used.devices.items())),
+        whole=tuple(sorted(whole.items())),
+        cpu_left=left,
+        memory_left=memory,
+        labels=seen.labels,
+        taints=seen.taints,
+        out=out,
+    )
+
+
+def room_offered(offer: Offer, out: Out | None) -> Room:
+    """A node that only a scheduler with books of its own tells of."""
+    if out is None and offer.out:
+        out = Out("cordoned", offer.out)
+    return Room(
+        offer.node,
+        gpus=(("nvidia.com/gpu", offer.gpus),),
+        used=(("nvidia.com/gpu", offer.gpus_used),) if offer.gpus_used else (),
+        whole=(("nvidia.com/gpu", offer.gpus),),
+        cpu_left=offer.cpu_millis - offer.cpu_millis_used,
+        memory_left=offer.memory_mib - offer.memory_mib_used,
+        labels={f"partition/{name}": "" for name in offer.partitions},
+        out=out,
+    )

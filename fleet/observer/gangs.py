@@ -1,0 +1,196 @@
+"""The gangs of the cluster: every group, queue and pod that the watches tell, into rows a few times a minute.
+
+Decides which kinds are watched (asked of discovery again once in a while, for an operator may come later), that pods
+count only after their first list, and how often all is judged. Refuses to guess from half a picture: a kind that was
+never listed holds the first writing back for a while, and what cannot be read is a stated condition of the cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from django.db import transaction
+
+from fleet.gangs import board, rows, services
+from fleet.gangs.board import Board
+from fleet.gangs.diagnosis.rooms import Out, Rooms
+from fleet.gangs.roster import Roster
+from fleet.gangs.services import Ledger
+from fleet.inventory import lease
+from fleet.observer.conditions import Conditions
+from fleet.observer.gangrooms import RoomBook
+from fleet.observer.session import Session
+from fleet.observer.world import World
+from fleet.ports.cluster import Change, PodSeen, WatchState
+from fleet.ports.errors import PortError
+from fleet.ports.gangs import GangPoll, GangWatcher, Kind, Spoken
+
+log = logging.getLogger(__name__)
+TURN_EVERY = 2.0
+DISCOVER_EVERY = 60.0
+POLL_EVERY = 10.0
+PATIENCE = 30.0  # seconds for which a kind that has not been listed holds the first writing back
+RETRY = 5.0
+
+
+class Gangs:
+    """Of one holding of the lease. The roster is fed by many threads, so one lock stands before it."""
+
+    def __init__(
+        self,
+        session: Session,
+        world: World,
+        conditions: Conditions,
+        watcher: Callable[[], GangWatcher | None],
+        polls: Callable[[], Sequence[GangPoll]],
+        outs: Callable[[], Mapping[str, Out]],
+    ) -> None:
+        self._session, self._world, self._conditions = session, world, conditions
+        self._watcher, self._polls, self._outs = watcher, polls, outs
+        self._lock = threading.Lock()
+        self._roster = Roster()
+        self._book = RoomBook()
+        self._ledger = Ledger(session.cluster_id)
+        self._watched: dict[Kind, threading.Thread] = {}
+        self._unlisted: set[str] = set()
+        self._discovered_at = self._polled_at = float("-inf")
+        self._begun_at = session.clock.monotonic()
+        self.pods_listed = threading.Event()
+        self.board: Board | None = None  # the last one, for whoever asks what-ifs here
+        self.after: list[Callable[[Board, datetime], None]] = []  # told of each new board, in the transaction
+
+    # -- what the watches tell -----------------------------------------------------------------------------------
+
+    def pod_change(self, change: Change) -> None:
+        with self._lock:
+            if change.kind == "synced":
+                self._roster.members_only(change.names)
+                self.pods_listed.set()
+            elif isinstance(change.item, PodSeen) and change.item.member is not None:
+                if change.kind == "deleted":
+                    self._roster.leave(change.item.key)
+                else:
+                    self._roster.member(change.item.member)
+
+    def spoken_change(self, source: str, change: Change) -> None:
+        with self._lock:
+            if change.kind == "synced":
+                self._roster.keep_only(source, change.names)
+                self._unlisted.discard(source)
+            elif isinstance(change.item, Spoken):
+                if change.kind == "deleted":
+                    self._roster.silence(source, change.item.key)
+                else:
+                    self._roster.speak(source, change.item)
+
+    # -- threads -------------------------------------------------------------------------------------------------
+
+    def discover(self) -> None:
+        """Watch every kind that is served and not watched yet; forget those that are served no more."""
+        now = self._session.clock.monotonic()
+        if now - self._discovered_at < DISCOVER_EVERY:
+            return
+        self._discovered_at = now
+        try:
+            watcher = self._watcher()
+            kinds = () if watcher is None else watcher.kinds()
+        except PortError as error:
+            self._conditions.state("gang_kinds", str(error), self._session.clock.now())
+            return
+        self._conditions.mend("gang_kinds")
+        for kind in kinds:
+            if kind not in self._watched:
+                self._unlisted.add(_source(kind))
+                thread = threading.Thread(target=self._watch, args=(kind,), name=f"watch-{kind.plural}", daemon=True)
+                self._watched[kind] = thread
+                thread.start()
+        for kind in [kind for kind in self._watched if kind not in kinds]:
+            del self._watched[kind]  # its thread sees that and ends
+            with self._lock:
+                self._roster.keep_only(_source(kind), frozenset())
+                self._unlisted.discard(_source(kind))
+
+    def _watch(self, kind: Kind) -> None:
+        source = _source(kind)
+        ends = lambda: self._session.stopping() or kind not in self._watched  # noqa: E731
+        while not ends():
+            try:
+                watcher = self._watcher()
+                for change in watcher.watch(kind, ends, self._heard) if watcher is not None else ():
+                    self.spoken_change(source, change)
+            except PortError as error:
+                self._conditions.state(f"watch_{source}"[:64], str(error), self._session.clock.now())
+            except Exception:
+                log.exception("the watch of %s ended", source)
+            self._session.stop.wait(RETRY)
+
+    def _heard(self, state: WatchState) -> None:
+        self._conditions.watch(state, self._session.clock.now())
+
+    def poll(self) -> None:
+        """Ask the systems that have no watch. One that does not answer keeps what it said last, and that is stated."""
+        for poll in self._polls():
+            try:
+                reading = poll.read()
+            except PortError as error:
+                self._conditions.state(f"gangs_{poll.system}", str(error), self._session.clock.now())
+                continue
+            with self._lock:
+                self._roster.reading(reading, poll.system)
+            if reading.troubles:
+                self._conditions.state(f"gangs_{poll.system}", " ".join(reading.troubles)[:500], reading.at)
+            else:
+                self._conditions.mend(f"gangs_{poll.system}")
+
+    # -- judging and writing -------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        session = self._session
+        self.discover()
+        if session.clock.monotonic() - self._polled_at >= POLL_EVERY:
+            self._polled_at = session.clock.monotonic()
+            self.poll()
+        if not self._whole():
+            return
+        if not self._ledger.loaded:
+            session.once(self._ledger.load)
+        made = self.judge()
+        gangs = {
+            key: rows.gang_columns(gang, made.reasons.get(key), made.queue_keys.get(key, ""), made.positions.get(key))
+            for key, gang in made.gangs.items()
+        }
+        queues = {key: rows.queue_columns(queue) for key, queue in made.queues.all.items()}
+        now = session.clock.now()
+        session.way.give()
+        session.once(lambda: self._store(made, gangs, queues, now))
+        services.settle(self._ledger, gangs, queues, now)
+        self.board = made
+
+    def _whole(self) -> bool:
+        if not (self.pods_listed.is_set() and self._world.nodes_synced.is_set()):
+            return False
+        waited = self._session.clock.monotonic() - self._begun_at
+        return not self._unlisted or waited > PATIENCE
+
+    def judge(self) -> Board:
+        outs = self._outs()
+        with self._lock:
+            gangs, queues = dict(self._roster.gangs()), self._roster.queues()
+            rooms: Rooms = self._book.rooms(self._world.nodes, self._roster, outs)
+        return board.read(gangs, queues, rooms)
+
+    def _store(
+        self, made: Board, gangs: Mapping[str, services.Columns], queues: Mapping[str, services.Columns], now: datetime
+    ) -> None:
+        with transaction.atomic():
+            lease.guard(self._session.cluster_id, self._session.epoch)
+            services.store(self._ledger, gangs, queues, now)
+            for told in self.after:
+                told(made, now)
+
+
+def _source(kind: Kind) -> str:
+    return f"{kind.plural}.{kind.group}"
