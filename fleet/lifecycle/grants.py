@@ -50,13 +50,13 @@ TOLD_AGAIN = timedelta(minutes=1)
 def run(cluster_id: int, clock: Clock, *, asked: bool = False) -> int:
     """Answer everybody who asks in this cluster. Returns how many were granted; their messages follow the commit.
 
-    With `asked` only if somebody has not been answered yet: whoever waited for the lock may find that all have been.
+    With `asked` only if somebody has not been answered yet and nobody else answers just now: a worker's thread that
+    waited for the lock could evict nobody meanwhile. Whom the other one did not see is answered by the next tick.
     """
     with transaction.atomic():
         if not _asking(cluster_id, asked).exists():
             return 0
-        claims.lock_fleet()
-        if asked and not _asking(cluster_id, asked).exists():
+        if not claims.lock_fleet(wait=not asked) or not _asking(cluster_id, asked).exists():
             return 0
         now = clock.now()
         granted = _answer(Cluster.objects.get(pk=cluster_id), askers.read(_asking(cluster_id)), now)

@@ -15,10 +15,13 @@ from fleet.bus.outbox import Notice, publish
 from fleet.policy.models import Breaker, Claim, ScopeLock, Switch
 
 
-def lock_fleet() -> None:
-    """Serialise grants. Every grant counts in the scope `fleet`, so its one row stands for all scopes of a grant."""
+def lock_fleet(*, wait: bool = True) -> bool:
+    """Serialise grants. Every grant counts in the scope `fleet`, so its one row stands for all scopes of a grant.
+
+    False, where the caller would not `wait`, while somebody else has the lock.
+    """
     row, _ = ScopeLock.objects.get_or_create(cluster_id=0, scope="fleet", key="")
-    ScopeLock.objects.select_for_update().get(pk=row.pk)
+    return ScopeLock.objects.select_for_update(skip_locked=not wait).filter(pk=row.pk).first() is not None
 
 
 def claim(rows: Iterable[Claim]) -> None:
