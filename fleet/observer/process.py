@@ -61,6 +61,7 @@ RENEW_EVERY = 2.0
 STANDBY_EVERY = 0.5
 FLUSH_EVERY = 0.25
 CYCLE_EVERY = 2.0
+CYCLE_REST = 0.3  # each committed line wakes the cycle: a stream of them must not make it turn without a pause
 PAGES_EVERY = 2.0
 READER_EVERY = 5.0
 RIGHTS_EVERY = 300.0
@@ -83,7 +84,7 @@ class Observer:
             session, self.intake, self._exporters, self._exporters_version, self.world.pods_synced.is_set
         )
         self.cycle = Cycle(session, self.frame, self.judge, self.scraper, self.conditions, self._hurry)
-        self.cycle_loop = Loop(session, "cycle", self.cycle.turn, CYCLE_EVERY)
+        self.cycle_loop = Loop(session, "cycle", self.cycle.turn, CYCLE_EVERY, CYCLE_REST)
         self.writer = Writer(session, self.world, self._aliases_changed, self._rebooted)
         self.writer.heard = ConditionWatch(session, self.judge).look
         self.lane = Lane(session, self.judge, self.cycle_loop.wake.set)

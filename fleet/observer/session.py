@@ -116,12 +116,11 @@ class Session:
 class Loop(threading.Thread):
     """A thread that turns until the session ends. A turn that fails unforeseen is logged, and the next one comes."""
 
-    def __init__(
-        self, session: Session, name: str, turn: Callable[[], None], every: float, wake: threading.Event | None = None
-    ) -> None:
+    def __init__(self, session: Session, name: str, turn: Callable[[], None], every: float, rest: float = 0.0) -> None:
+        """Turns begin `every` so many seconds, and when `wake` is set, but never sooner than `rest` after the last."""
         super().__init__(name=name, daemon=True)
-        self._session, self._turn, self._every = session, turn, every
-        self.wake = wake or threading.Event()
+        self._session, self._turn, self._every, self._rest = session, turn, every, rest
+        self.wake = threading.Event()
         self.failures = 0
         self.turns = 0
 
@@ -138,7 +137,9 @@ class Loop(threading.Thread):
                 except Exception:
                     self.failures += 1
                     log.exception("%s failed; it goes on", self.name)
-                self.wake.wait(max(0.02, self._every - (session.clock.monotonic() - began)))
+                ended = session.clock.monotonic()
+                self.wake.wait(max(0.02, self._every - (ended - began)))
+                session.stop.wait(max(0.0, self._rest - (session.clock.monotonic() - ended)))
                 self.wake.clear()
         finally:
             connection.close()
