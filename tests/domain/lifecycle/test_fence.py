@@ -6,7 +6,8 @@ import pytest
 
 from fleet.lifecycle.models import Intent, Workflow
 from tests.domain.lifecycle.conftest import Build, again, fault, state_of
-from tests.domain.lifecycle.world import Crash, World, a_pod
+from tests.domain.lifecycle.crashing import Death, succeeds_through
+from tests.domain.lifecycle.world import World, a_pod
 
 NODE = "gpu-r01-01"
 
@@ -73,25 +74,7 @@ def test_a_host_whose_kubelet_answers_is_not_lost(world: World) -> None:
 
 @pytest.mark.parametrize("place", ["before reset", "after reset", "after fence"])
 def test_a_crash_between_any_two_acts_powers_nothing_twice(world: World, place: str) -> None:
-    left = [place]
-
-    def crash(where: str) -> None:
-        if left and where == left[0]:
-            left.clear()
-            raise Crash(where)
-
-    world.crash = crash
-    workflow = lost(world)
-    for _ in range(600):
-        world.clock.tick(1)
-        world.settle()
-        try:
-            world.work()
-        except Crash:
-            world.queue.clear()
-        if again(workflow).state == "succeeded":
-            break
-    assert again(workflow).state == "succeeded"
+    succeeds_through(Death(place), world, lost)
     assert verbs(world).count("On") <= 1 + (place == "before reset")
     assert verbs(world).count("ForceOff") == 1
     assert world.fenced_while_on == []

@@ -18,8 +18,9 @@ from fleet.ports.cluster import HOLD_ANNOTATION
 from fleet.ports.errors import PermanentError, TemporaryError
 from fleet.readmodels.workflow_page import step_lines
 from tests.domain.lifecycle.conftest import Build, again, fault, state_of
+from tests.domain.lifecycle.crashing import Death, succeeds_through
 from tests.domain.lifecycle.provider import Provider
-from tests.domain.lifecycle.world import TIMING, Crash, World, a_pod
+from tests.domain.lifecycle.world import TIMING, World, a_pod
 
 NODE = "gpu-r01-01"
 STAGES = pytest.mark.parametrize("stages", [1, 2])
@@ -206,26 +207,7 @@ def test_a_crash_between_any_two_acts_installs_nothing_twice(
     world: World, stages: int, recreates: bool, place: str, nth: int
 ) -> None:
     provider = Provider(world, stages, recreates)
-    visits = {place: 0}
-
-    def crash(where: str) -> None:
-        if where == place:
-            visits[place] += 1
-            if visits[place] == nth:
-                raise Crash(where)
-
-    world.crash = crash
-    workflow = broken(world)
-    for _ in range(400):
-        world.clock.tick(1)
-        world.settle()
-        try:
-            world.work()
-        except Crash:
-            world.queue.clear()
-        if again(workflow).state == "succeeded":
-            break
-    assert again(workflow).state == "succeeded"
+    succeeds_through(Death(place, nth), world, broken)
     assert provider.installed == [NODE]
 
 

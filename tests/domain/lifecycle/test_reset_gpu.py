@@ -18,7 +18,8 @@ from fleet.ports.errors import MissingRight, TemporaryError, UnknownOutcome
 from fleet.tickets.models import Ticket
 from tests.builders import T0, a_node
 from tests.domain.lifecycle.conftest import Build, again, fault, state_of
-from tests.domain.lifecycle.world import Crash, World, a_pod
+from tests.domain.lifecycle.crashing import Death, succeeds_through
+from tests.domain.lifecycle.world import World, a_pod
 
 NODE, GPU = "gpu-r01-01", "GPU-0a1b2c3d-0000-4000-8000-00000000000a"
 WHOLE = ("nvidia-smi", "--gpu-reset")
@@ -242,25 +243,7 @@ def test_a_refusal_is_no_reset(world: World, monkeypatch: pytest.MonkeyPatch, er
 @pytest.mark.parametrize("place", ["before job", "after job", "after pause"])
 def test_a_crash_between_any_two_acts_resets_nothing_twice(world: World, place: str) -> None:
     world.change(NODE, labels=dict.fromkeys(GPU_SERVICES, GPU_SERVICE_ON))
-    left = [place]
-
-    def crash(where: str) -> None:
-        if left and where == left[0]:
-            left.clear()
-            raise Crash(where)
-
-    world.crash = crash
-    workflow = dbe(world)
-    for _ in range(300):
-        world.clock.tick(1)
-        world.settle()
-        try:
-            world.work()
-        except Crash:
-            world.queue.clear()
-        if again(workflow).state == "succeeded":
-            break
-    assert again(workflow).state == "succeeded"
+    succeeds_through(Death(place), world, dbe)
     assert len(world.gpu_resets) == 1 and world.resets == []
     assert set(world.nodes[NODE].labels.values()) == {GPU_SERVICE_ON}
 
