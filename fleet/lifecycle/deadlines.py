@@ -2,7 +2,7 @@
 
 Decides the deadline of each step (the plan's, else the verb's usual one) from the moment it may act, and what follows
 when it has passed: stay and say so, ask a person, or count as failed. Refuses to cut short a disruptive verb: what was
-sent to a machine is observed to its end by the step itself.
+sent to a machine is observed to its end by the step itself; and to blame a node for the silence of an API server.
 """
 
 from __future__ import annotations
@@ -39,6 +39,12 @@ USUAL: dict[str, tuple[float, str]] = {
 """Seconds, and what follows. Disruptive verbs and repairs are bounded by their own steps."""
 
 
+UNSEEN = frozenset({"api_unreachable", "api_timeout", "api_cut", "api_error", "api_certificate", "credential_refused"})
+"""Reasons for which a step could not look at its node at all."""
+SIGHT = timedelta(minutes=10)
+"""What a step gets to come to its end once the API server answers again, however long it did not."""
+
+
 def of(planned: PlannedStep) -> tuple[float, str] | None:
     """(seconds, what follows); None where the step bounds itself or people work."""
     usual = USUAL.get(planned.verb)
@@ -57,6 +63,9 @@ def check(workflow: Workflow, step: Step, now: datetime) -> Outcome | None:
         return None
     if step.deadline is None:
         step.deadline = now + timedelta(seconds=bound[0])
+        Step.objects.filter(pk=step.pk).update(deadline=step.deadline)
+    if workflow.blocked_code in UNSEEN and step.deadline < now + SIGHT:
+        step.deadline = now + min(SIGHT, timedelta(seconds=bound[0]))
         Step.objects.filter(pk=step.pk).update(deadline=step.deadline)
     if now <= step.deadline or bound[1] == STAY:
         return None
