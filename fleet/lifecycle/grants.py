@@ -47,22 +47,36 @@ TOLD_AGAIN = timedelta(minutes=1)
 """A reason that stays the same is told anew for so long at least: a thousand that wait are a thousand rows."""
 
 
+ROUNDS = 3
+
+
 def run(cluster_id: int, clock: Clock, *, asked: bool = False) -> int:
     """Answer everybody who asks in this cluster. Returns how many were granted; their messages follow the commit.
 
     With `asked` only if somebody has not been answered yet and nobody else answers just now: a worker's thread that
-    waited for the lock could evict nobody meanwhile. Whom the other one did not see is answered by the next tick.
+    waited for the lock could evict nobody meanwhile. Who answers looks once more when it has let go of the lock, so
+    that whoever found it taken need not wait for the next tick.
     """
-    with transaction.atomic():
-        if not _asking(cluster_id, asked).exists():
-            return 0
-        if not claims.lock_fleet(wait=not asked) or not _asking(cluster_id, asked).exists():
-            return 0
-        now = clock.now()
-        granted = _answer(Cluster.objects.get(pk=cluster_id), askers.read(_asking(cluster_id)), now)
-    for task, what in messages.of((w.pk, w.version, w.verb) for w in granted):
-        send(task, **what)
-    return len(granted)
+    count = 0
+    for _ in range(ROUNDS):
+        granted = _round(cluster_id, clock, asked)
+        for task, what in messages.of((w.pk, w.version, w.verb) for w in granted or ()):
+            send(task, **what)
+        count += len(granted or ())
+        if granted is None or not _asking(cluster_id, unanswered=True).exists():
+            break
+        asked = True
+    return count
+
+
+@transaction.atomic
+def _round(cluster_id: int, clock: Clock, asked: bool) -> list[Workflow] | None:
+    """Those that were granted; None when there was nobody to answer, or somebody else answers."""
+    if not _asking(cluster_id, asked).exists():
+        return None
+    if not claims.lock_fleet(wait=not asked) or not _asking(cluster_id, asked).exists():
+        return None
+    return _answer(Cluster.objects.get(pk=cluster_id), askers.read(_asking(cluster_id)), clock.now())
 
 
 def asks(kind: str, now: datetime) -> dict[str, Any]:

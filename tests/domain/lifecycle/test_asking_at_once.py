@@ -47,3 +47,40 @@ def test_who_asks_while_others_are_answered_does_not_wait_and_is_answered_by_the
         assert tick.is_alive(), "the tick answers beside somebody who has the lock"
     tick.join(10)
     assert answers == [0, 1] and Workflow.objects.get(pk=workflow.pk).state == "running"
+
+
+def test_who_asks_while_others_are_answered_is_answered_by_whoever_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second asks when the first has been read already; it finds the lock taken, and no tick is needed."""
+    monkeypatch.setattr(grants, "send", lambda task, **kwargs: None)
+    monkeypatch.setattr(grants.Guards, "ask", lambda guards, asker: grants.ALLOWED)
+    cluster = a_cluster()
+    rows = [
+        Workflow(
+            cluster=cluster, node=node, incident=an_incident(node), playbook="reboot", plan=[{"verb": "drain"}],
+            state="blocked", blocked_code=grants.ASKING, created_at=T0,
+        )
+        for node in (a_node(cluster, "gpu-1"), a_node(cluster, "gpu-2"))
+    ]  # fmt: skip
+    rows[0].save()
+    real = grants._answer
+    found: list[int] = []
+
+    def answer(*args: Any) -> list[Workflow]:
+        granted = real(*args)
+        if not found:
+            second = threading.Thread(target=_late, args=(cluster.pk, rows[1], found))
+            second.start()
+            second.join(10)
+        return granted
+
+    monkeypatch.setattr(grants, "_answer", answer)
+    assert grants.run(cluster.pk, TestClock(), asked=True) == 2 and found == [0]
+    assert set(Workflow.objects.values_list("state", flat=True)) == {"running"}
+
+
+def _late(cluster_id: int, row: Workflow, found: list[int]) -> None:
+    try:
+        row.save(force_insert=True)
+        found.append(grants.run(cluster_id, TestClock(), asked=True))
+    finally:
+        connection.close()

@@ -29,7 +29,8 @@ def test_the_hold_does_not_wait_and_the_reboot_does(build: Build) -> None:
     begun = world.clock.now()
     assert world.run(7, lambda: world.nodes[NODE].unschedulable)
     assert world.clock.now() - begun < timedelta(seconds=3)
-    assert world.run(7, lambda: again(workflow).blocked_code == "driver_word")
+    waits = lambda: again(workflow).blocked_code == "driver_word"  # noqa: E731
+    assert waits() or world.run(7, waits)
     assert again(workflow).blocked_until == begun + timedelta(seconds=8), "who waits says for what and until when"
     world.run(30, lambda: bool(world.resets))
     assert timedelta(seconds=8) <= world.clock.now() - begun <= timedelta(seconds=14)
