@@ -29,6 +29,7 @@ class Need(NamedTuple):
     gpus: int
     selector: dict[str, str]
     tolerations: list[Json]
+    kind: bytes  # the same for all that the same nodes are good enough for
 
 
 class Scheduler:
@@ -51,6 +52,7 @@ class Scheduler:
         self.tainted: dict[str, list[Json]] = {}  # node -> what keeps pods away, when there is anything
         self.away: set[str] = set()  # nodes that are cordoned or not ready
         self.planned = False
+        self.hopeless: set[bytes] = set()  # kinds of need for which this look has found no node at all
         self.pods.listeners.append(self._pod_changed)
         self.nodes.listeners.append(self._node_changed)
 
@@ -62,6 +64,7 @@ class Scheduler:
 
     def _look(self) -> None:
         self.planned = False
+        self.hopeless.clear()
         groups: dict[str, list[tuple[str, Need]]] = {}
         for key, need in sorted(self.waiting.items(), key=lambda entry: entry[1].order):
             groups.setdefault(need.group or key, []).append((key, need))
@@ -91,8 +94,13 @@ class Scheduler:
         wanted = need.selector.get(LABEL + "pool")
         pools = [wanted] if wanted else list(self.pools)
         if need.gpus:
+            if need.kind in self.hopeless:
+                return None
             roomy = (host for pool in pools for host in self.roomy.get(pool, {}).values())
-            return next((host for host in roomy if self._fits(host, need, taken)), None)
+            found = next((host for host in roomy if self._fits(host, need, taken)), None)
+            if found is None and not taken:  # nodes only fill up during one look
+                self.hopeless.add(need.kind)
+            return found
         candidates = self.pools.get(self.rng.choice(pools), []) if pools else []
         if not candidates:
             return None
@@ -204,7 +212,9 @@ def _need(pod: Record) -> Need:
         asked += int(limits.get("nvidia.com/gpu", 0))
     order = (-int(spec.get("priority") or 0), pod.rv)
     selector = dict(spec.get("nodeSelector") or {})
-    return Need(order, pod.uid, pod.labels.get(GROUP, ""), asked, selector, list(spec.get("tolerations") or ()))
+    tolerations = list(spec.get("tolerations") or ())
+    kind = orjson.dumps([asked, selector, tolerations], option=orjson.OPT_SORT_KEYS)
+    return Need(order, pod.uid, pod.labels.get(GROUP, ""), asked, selector, tolerations, kind)
 
 
 def _tolerates(tolerations: list[Json], taints: list[Json]) -> bool:

@@ -25,6 +25,9 @@ from fleet.ports.cluster import NodeSeen
 from fleet.ports.power import PowerSeen, PowerVerb
 
 MAX_TRIES = 3
+LOOK_LEAST, LOOK_MOST = 2.0, 10.0
+"""A node that boots is looked at after a fifth of the time it has taken, within these bounds in seconds: servers take
+minutes, a look costs two reads of the API server, and hundreds may boot at once."""
 VERB = "reset"
 
 
@@ -138,4 +141,5 @@ def _await(ctx: Context, node: NodeSeen, sent: Intent) -> Outcome:
     if age > ctx.timing.reboot_timeout:
         return taken_back.check(ctx, node) or Repair("not_back", f"Not back {age / 60:.0f} min after the reset.")
     back_by = sent.created_at + timedelta(seconds=ctx.timing.reboot_timeout)
-    return Wait(ctx.timing.poll, f"Rebooting for {age:.0f} s; people are asked at {back_by:%H:%M} UTC.")
+    seconds = max(ctx.timing.poll, min(max(age / 5, LOOK_LEAST), LOOK_MOST))
+    return Wait(seconds, f"Rebooting for {age:.0f} s; people are asked at {back_by:%H:%M} UTC.")

@@ -34,3 +34,15 @@ def test_the_end_of_a_living_connection_gives_its_messages_back(broker: redis.Re
         assert {message.payload for message in messages} == {"one", "two"}
         for message in messages:
             message.ack()
+
+
+def test_a_channel_makes_the_client_for_its_own_commands_once_for_each_pool(broker: redis.Redis) -> None:
+    """One for each acknowledged message is what the library would make."""
+    with app.connection() as link:
+        channel = link.default_channel
+        with channel.conn_or_acquire() as first, channel.conn_or_acquire() as second:
+            assert first is second and first.ping()
+        assert channel.client is not first
+        channel._disconnect_pools()
+        with channel.conn_or_acquire() as fresh:
+            assert fresh is not first and fresh.ping()
