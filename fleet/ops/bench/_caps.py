@@ -25,7 +25,9 @@ from fleet.ops.bench._site import NAME, BenchFailure, Site, wait
 from fleet.ops.bench.cordon import _lines
 
 WATCHED = 120.0
-SETTINGS = {"MUSTER_EVICTIONS_PER_SECOND": "20", "MUSTER_SOAK_SECONDS": "5"}
+SETTINGS = {
+    "MUSTER_EVICTIONS_PER_SECOND": "20", "MUSTER_SOAK_SECONDS": "5", "MUSTER_DEMO_BMC": "admin:simulated",
+}  # fmt: skip
 PLACES = """SELECT n.id, n.name, p.name, n.rack, n.leaf
   FROM inventory_node n LEFT JOIN inventory_pool p ON p.id = n.pool_id WHERE n.gone_at IS NULL"""
 CAPS = "SELECT kind, scope, absolute, percent FROM policy_cap WHERE kind IN ('hold', 'take_out', 'in_flight')"
@@ -50,6 +52,7 @@ def link_of(here: Site) -> tuple[http.client.HTTPConnection, dict[str, str]]:
 
 def capped(here: Site, chosen: list[str]) -> dict[str, Any]:
     """Burst, then watch from the first disruption on. Raises BenchFailure when a cap was passed by."""
+    here.manage("inventory", "import", str(here.var / "simulator" / NAME / "inventory.csv"))
     _lines(here, chosen)
     wait(lambda: bool(here.ask("SELECT count(*) FROM policy_claim WHERE kind = 'in_flight'")), 240, "nothing is mended")
     before, end, held = acting.evictions(here).get("accepted", 0), time.monotonic() + WATCHED, [0]

@@ -119,6 +119,48 @@ def test_a_budget_that_said_no_is_not_asked_for_its_other_pods_in_the_same_round
     assert "train/cache-0, train/cache-1, train/cache-2 and 5 more" in again(workflow).blocked_text
 
 
+def cached(*numbers: int, **fields: Any) -> list[Any]:
+    """Pods of one Deployment: no budget can tell them apart."""
+    labels = {"app": "cache"}
+    return [
+        a_pod(f"cache-{n}", NODE, gang="", owner="ReplicaSet/cache", labels=labels, **{"uid": f"c-{n}", **fields})
+        for n in numbers
+    ]
+
+
+def test_one_of_the_pods_that_share_a_budget_asks_for_all_of_them(build: Build, timing: Any) -> None:
+    timing(evictions_per_second=0, evictions_at_once=8)
+    alone = a_pod("tool-0", NODE, gang="", labels={"app": "tool"})
+    unready = cached(8, ready=False)[0]
+    world = put(build(NODE), *cached(*range(8)), unready, alone)
+    world.budgets = {pod.name: "serving/cache" for pod in cached(*range(8))}
+    asked: list[str] = []
+    evict = world.evict
+    world.evict = lambda pod: (asked.append(pod.name), evict(pod))[1]  # type: ignore[method-assign]
+    workflow = fault(world, NODE)
+    assert world.run(10, lambda: again(workflow).blocked_code == "pdb")
+    assert sorted(asked) == ["cache-0", "cache-8", "tool-0"]
+    assert (
+        again(workflow).blocked_text
+        == "PDB serving/cache keeps train/cache-0, train/cache-1, train/cache-2 and 5 more."
+    )
+    asked.clear()
+    world.budgets.clear()
+    assert world.run(60, lambda: drain_of(workflow).state == "done")
+    assert sorted(asked) == [f"cache-{n}" for n in range(8)] and "Not evicted by us" not in drain_of(workflow).text
+
+
+def test_a_pod_that_its_budget_has_let_go_is_found_whoever_asked_before(build: Build) -> None:
+    world = put(build(NODE), *cached(*range(4)))
+    world.budgets = {pod.name: "serving/cache" for pod in cached(*range(4))}
+    workflow = fault(world, NODE)
+    assert world.run(10, lambda: again(workflow).blocked_code == "pdb")
+    del world.budgets["cache-2"]  # its labels were changed
+    assert world.run(120, lambda: writes(world, "evict") == ["train/cache-2"])
+    world.run(60)
+    assert again(workflow).blocked_text == "PDB serving/cache keeps train/cache-0, train/cache-1, train/cache-3."
+
+
 def test_two_budgets_on_one_pod_block_only_that_pod(build: Build) -> None:
     world = put(build(NODE), a_pod("w-0", NODE), a_pod("w-1", NODE))
     evict = world.evict
