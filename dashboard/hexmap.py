@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from dashboard.words import STATE_WORD, VERDICT_CLASS, VERDICT_LETTER, VERDICT_ORDER, VERDICT_WORD
+from fleet.readmodels import phrases
 from fleet.readmodels.fleet_map import NodeRow
 
 STATE_LETTERS = {
@@ -117,7 +118,7 @@ class _Hexes:
             letter = STATE_LETTERS.get(row.state, "")
         told = f"{row.name}, {self._verdicts.get(row.verdict, row.verdict)}, {self._states.get(row.state, row.state)}"
         if why := row.blocked_text or ("" if row.plain else row.why):
-            told += f": {why}"
+            told += f": {phrases.told(why)}"
         mark = f'<use href="#{LETTER_ID[letter]}" {spot.letter}/>' if letter else ""
         pip = f'<circle class="pip" {spot.pip} r="3.2"/>' if row.held else ""
         return (

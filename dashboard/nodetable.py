@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from dashboard import spans
 from dashboard.nodelist import actor, next_act
 from dashboard.words import STATE_WORD, VERDICT_CLASS, VERDICT_WORD
+from fleet.readmodels import phrases
 from fleet.readmodels.fleet_map import NodeRow
 
 Link = Callable[[NodeRow], str]
@@ -33,7 +34,7 @@ def body(rows: Sequence[NodeRow], link: Link, workflow: Callable[[int], str], ma
         cluster = f'<td data-l="{labels["cluster"]}" class="nb">{escape(row.cluster)}</td>' if many else ""
         state = states.get(row.state) or escape(row.state)
         also = held if row.held and row.state == "in_service" else ""
-        why = "" if row.plain else f"<b>{escape(row.why)}</b>"
+        why = "" if row.plain else f"<b>{escape(phrases.told(row.why))}</b>"
         coming = escape(next_act(row))
         if address := workflow(row.workflow) if row.workflow else "":
             coming = f'<a href="{escape(address)}">{coming}</a>'

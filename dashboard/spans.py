@@ -39,8 +39,10 @@ def age(since: datetime, now: datetime) -> str:
 
 
 def minutes_left(seconds: float) -> str:
-    """A countdown as `0:24` or `1:02:03`."""
+    """A countdown as `0:24` or `1:02:03`; from two days on in words."""
     whole = max(0, int(seconds))
+    if whole >= 48 * 3600:
+        return span(whole)
     if whole >= 3600:
         return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
     return f"{whole // 60}:{whole % 60:02}"

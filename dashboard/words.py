@@ -135,6 +135,23 @@ APPROVAL_CLASS: dict[str, str] = {
     "expired": "b-line",
     "withdrawn": "b-line",
 }
+INTENT_WORD: dict[str, Word] = {
+    "evict": _("evict"),
+    "delete": _("delete"),
+    "probe": _("look at the BMC"),
+    "provision": _("set its image"),
+    "pause_gpu": _("pause GPU services"),
+    "resume_gpu": _("resume GPU services"),
+    "stop_test": _("stop a test"),
+    "unfence": _("take the fence off"),
+}
+"""Acts that are no verb of a playbook."""
+INTENT_OUTCOME: dict[str, Word] = {
+    "done": _("done"),
+    "refused": _("refused"),
+    "unknown": _("no answer"),
+    "expired": _("no answer in time"),
+}
 MODE_WORD: dict[str, Word] = {"observe": _("Observe"), "recommend": _("Recommend"), "automate": _("Automate")}
 ROLE_WORD: dict[str, Word] = {
     "viewer": _("viewer"),

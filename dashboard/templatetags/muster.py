@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from dashboard import clock, spans, words
-from fleet.readmodels import reasons
+from fleet.readmodels import phrases
 from fleet.readmodels import words as told
 
 register = template.Library()
@@ -102,6 +102,21 @@ def verb_word(value: str) -> Any:
 
 
 @register.filter
+def mode_word(value: str) -> Any:
+    return words.MODE_WORD.get(value, value)
+
+
+@register.filter
+def intent_word(value: str) -> Any:
+    return words.VERB_WORD.get(value) or words.INTENT_WORD.get(value, value)
+
+
+@register.filter
+def intent_outcome(value: str) -> Any:
+    return words.INTENT_OUTCOME.get(value, value)
+
+
+@register.filter
 def role_word(value: str) -> Any:
     return words.ROLE_WORD.get(value, value)
 
@@ -184,6 +199,6 @@ def between(start: datetime | None, end: datetime | None) -> str:
 
 
 @register.filter("told")
-def readers_words(stored: str) -> str:
-    """A stored sentence of a guard or step in the reader's language."""
-    return reasons.in_readers_words(stored)
+def readers_words(stored: Any) -> str:
+    """A stored sentence of a guard, a step or a rule in the reader's language."""
+    return phrases.told(str(stored or ""))

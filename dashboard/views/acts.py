@@ -35,7 +35,7 @@ from fleet.lifecycle.playbooks import (
     VALIDATE,
 )
 from fleet.policy import asking
-from fleet.readmodels import node_page, words
+from fleet.readmodels import node_page, phrases, words
 
 ORDER = (HOLD, RELEASE, DRAIN, VALIDATE, RESET_GPU, REBOOT, POWER_CYCLE, REPROVISION)
 HARSH = (REBOOT, POWER_CYCLE, REPROVISION)
@@ -75,9 +75,9 @@ def _act(node: Node, action: str, operate: bool, seen: Foreseen) -> Act:
     if not operate:
         refusal = _("Needs the role operator in cluster %(cluster)s.") % {"cluster": node.cluster.name}
     elif seen.answer == REFUSED or seen.why.code == "busy":
-        refusal = seen.why.text
+        refusal = phrases.told(seen.why.text)
     elif seen.answer == WAITS:
-        note = _("It would wait: %(why)s") % {"why": seen.why.text}
+        note = _("It would wait: %(why)s") % {"why": phrases.told(seen.why.text)}
     kind = manual.APPROVALS.get(action)
     people = asking.rule(kind)[0] if kind and not refusal else 0
     if people:

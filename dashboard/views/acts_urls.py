@@ -16,5 +16,6 @@ urlpatterns: list[URLPattern] = [
     path("maintenance/", bulk.index, {"windowed": True}, name="maintenance"),
     path("maintenance/new/", bulk.new, {"windowed": True}, name="maintenance_new"),
     path("bulk/<int:pk>/", bulk.detail, name="batch"),
+    path("maintenance/<int:pk>/", bulk.detail, name="maintenance_batch"),
     path("bulk/<int:pk>/<slug:act>/", bulk.act, name="batch_act"),
 ]

@@ -61,7 +61,9 @@ def _said(waiting: list[Request]) -> SafeString:
         return fixed(_("<b>Nothing waits for approval.</b> <b>Next:</b> nothing to do."))
     mine = sum(not one.refusal for one in waiting)
     text = ngettext("<b>{n} request waits for approval,</b>", "<b>{n} requests wait for approval,</b>", len(waiting))
-    yours = ngettext("{n} of them for yours.", "{n} of them for yours.", mine) if mine else _("none for yours.")
+    yours = ngettext("{n} of them for you to decide.", "{n} of them for you to decide.", mine)
+    if not mine:
+        yours = _("none that you may decide.")
     return format_html(
         "{} {} {}",
         format_html(text, n=len(waiting)),

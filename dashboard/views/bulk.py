@@ -125,6 +125,8 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
     page = batch_page.read(pk, visible, now)
     if page is None:
         raise Http404
+    if page.batch.window:
+        request.path = reverse("maintenance_batch", args=[pk])  # its place in the menu, whichever address led here
     template = "bulk/_live.html" if "part" in request.GET else "bulk/page.html"
     return render(request, template, _context(request, page))
 

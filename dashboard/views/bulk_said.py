@@ -16,7 +16,7 @@ from dashboard import spans
 from dashboard.views.said import fixed
 from fleet.lifecycle import bulk
 from fleet.lifecycle.models import Batch
-from fleet.readmodels import words
+from fleet.readmodels import phrases, words
 from fleet.readmodels.batch_page import BatchPage
 from fleet.readmodels.lists import Page
 
@@ -60,11 +60,11 @@ def _lead(page: BatchPage) -> str:
 
 def _following(page: BatchPage, now: datetime) -> str | SafeString:
     batch = page.batch
-    text = batch.text.rstrip(". ")
+    text = phrases.told(batch.text).rstrip(". ")
     if batch.state == Batch.DRAFT:
         return _("whoever drew it up starts it, or leaves it: it is dropped after an hour")
     if batch.state == Batch.WAITING:
-        return text or _("people approve or reject it")
+        return _("people approve or reject it")
     if batch.state == Batch.PAUSED:
         return format_html(_("a person looks, and goes on or cancels ({text})"), text=text)
     if batch.state == Batch.RUNNING:

@@ -25,7 +25,7 @@ from dashboard.words import MODE_WORD, STATE_ORDER, STATE_WORD, VERDICT_CLASS, V
 from fleet.access.decorators import needs, public
 from fleet.access.rights import VIEW
 from fleet.access.selectors import visible_clusters
-from fleet.readmodels import fleet_kept
+from fleet.readmodels import fleet_kept, phrases
 from fleet.readmodels.fleet_kept import once
 from fleet.readmodels.fleet_map import Counts, Filters, NodeRow, count, grouped, ranked, rows, worst
 from fleet.readmodels.totals import Totals
@@ -238,7 +238,7 @@ def _peek(row: NodeRow, link: Any) -> dict[str, Any] | None:
     if row.plain:
         return None
     words = f"{VERDICT_WORD.get(row.verdict, row.verdict)}, {STATE_WORD.get(row.state, row.state)}"
-    why = row.blocked_text or row.why
+    why = phrases.told(row.blocked_text or row.why)
     return {
         "kind": VERDICT_CLASS.get(row.verdict, "unk"),
         "href": link(row),

@@ -19,7 +19,7 @@ from dashboard.templatetags import muster as tags
 from fleet.health.models import Incident
 from fleet.lifecycle import owners
 from fleet.lifecycle.grants import GUARD_CODES
-from fleet.readmodels import reasons, words
+from fleet.readmodels import phrases, reasons, words
 from fleet.readmodels.node_page import NodePage
 from fleet.readmodels.workflow_page import WorkflowPage
 
@@ -178,7 +178,7 @@ def _ticket_next(page: WorkflowPage) -> SafeString:
 
 
 def _bare(text: str) -> str:
-    return text.strip().rstrip(".")
+    return phrases.told(text.strip()).rstrip(".")
 
 
 def _clock(when: datetime, now: datetime) -> Clause:

@@ -18,7 +18,7 @@ from dashboard.templatetags import muster as tags
 from dashboard.views.said import fixed
 from fleet.health.models import Incident
 from fleet.lifecycle.models import Workflow
-from fleet.readmodels import words
+from fleet.readmodels import phrases, words
 from fleet.readmodels.incident_page import IncidentPage
 from fleet.readmodels.lists import ChainTip, Page
 from fleet.tickets.models import Ticket
@@ -89,7 +89,11 @@ def incident_said(page: IncidentPage) -> SafeString:
     took = spans.span((incident.detected_at - incident.first_bad_at).total_seconds())
     text = _("<b>{title}</b>{where}, detected at {time}, {took} after its first bad sample.")
     lead = format_html(
-        text, title=incident.title.rstrip("."), where=where, time=tags.at(incident.detected_at, "hms"), took=took
+        text,
+        title=phrases.told(incident.title).rstrip("."),
+        where=where,
+        time=tags.at(incident.detected_at, "hms"),
+        took=took,
     )
     return format_html_join(" ", "{}", ((part,) for part in (lead, _incident_next(page))))
 
@@ -102,7 +106,7 @@ def _incident_next(page: IncidentPage) -> SafeString:
     incident = page.incident
     if incident.state != Incident.OPEN:
         time = tags.at(incident.resolved_at, "hms")
-        reason = incident.resolution.rstrip(".") or _("its cause is clear")
+        reason = phrases.told(incident.resolution).rstrip(".") or _("its cause is clear")
         return format_html(_("<b>Resolved at {time}:</b> {reason}."), time=time, reason=reason)
     running = next((row for row in page.workflows if row.ended_at is None), None)
     if incident.is_shared:
@@ -123,7 +127,7 @@ def _incident_next(page: IncidentPage) -> SafeString:
 
 
 def ticket_said(ticket: Ticket) -> SafeString:
-    title, reason = ticket.title.rstrip("."), ticket.reason.rstrip(".")
+    title, reason = (phrases.told(text).rstrip(".") for text in (ticket.title, ticket.reason))
     where = _on(ticket.node.name)
     lead = format_html(_("<b>{title}</b>{where}."), title=title, where=where)
     if reason and reason != title:

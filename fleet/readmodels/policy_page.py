@@ -177,8 +177,9 @@ def _limit_line(
         and (use := use_of(rule, key, fleet, shown, now)) is not None
     ]
     busy = sorted((use for use in uses if use.names or use.used or use.floor), key=_fullest)
+    shown_uses = tuple(busy[:TOLD]) or (tuple(uses) if len(uses) == 1 else ())  # one place shows its room, empty or not
     return LimitLine(
-        kind, scope, told(common), tuple(own), tuple(busy[:TOLD]), len(uses), len(busy), sum(use.full for use in uses)
+        kind, scope, told(common), tuple(own), shown_uses, len(uses), len(busy), sum(use.full for use in uses)
     )
 
 

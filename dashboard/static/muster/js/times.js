@@ -6,18 +6,22 @@ const OFFSET_MINUTES = { UTC: 0, KST: 540 };
 
 const two = (n) => String(n).padStart(2, "0");
 
+const spaced = (n, unit) => (document.documentElement.lang === "ko" ? `${n}${unit}` : `${n} ${unit}`);
+
 function span(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   const minutes = Math.floor(whole / 60), hours = Math.floor(whole / 3600), days = Math.floor(whole / 86400);
-  if (whole < 60) return `${whole} ${units[0]}`;
-  if (!hours) return `${minutes} ${units[1]}`;
-  if (!days) return minutes % 60 ? `${hours} ${units[2]} ${minutes % 60} ${units[1]}` : `${hours} ${units[2]}`;
-  return hours % 24 && days < 7 ? `${days} ${units[3]} ${hours % 24} ${units[2]}` : `${days} ${units[3]}`;
+  const [s, min, h, d] = units;
+  if (whole < 60) return spaced(whole, s);
+  if (!hours) return spaced(minutes, min);
+  if (!days) return minutes % 60 ? `${spaced(hours, h)} ${spaced(minutes % 60, min)}` : spaced(hours, h);
+  return hours % 24 && days < 7 ? `${spaced(days, d)} ${spaced(hours % 24, h)}` : spaced(days, d);
 }
 
 function left(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   const minutes = Math.floor(whole / 60);
+  if (minutes >= 48 * 60) return span(whole);
   if (minutes >= 60) return `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
   return `${minutes}:${two(whole % 60)}`;
 }

@@ -1,0 +1,86 @@
+"""Whatever a rule, a step or a playbook stores in English is known to the phrases, so that it can be said in Korean."""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from django.utils import translation
+
+from fleet.readmodels import phrases
+from tests.architecture.sources import ROOT, tree
+from tests.architecture.test_korean import entries
+
+PLACE = re.compile(r"%\(\w+\)[sd]")
+PLAYBOOKS = ROOT / "fleet" / "lifecycle" / "playbooks.yaml"
+CAUSES = ("its hardware", "hardware thermal protection", "the external power brake")  # put in by an f-string
+
+
+def titles(path: Path) -> set[str]:
+    """Every text with places in a module of the rules."""
+    found = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "\0" for part in node.values]
+            whole = "".join(str(part) for part in parts)
+            found |= {whole.replace("\0", cause) for cause in CAUSES} if PLACE.search(whole) else set()
+    pieces = {piece for whole in found for cause in CAUSES for piece in whole.split(cause)}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.search(node.value):
+            found |= {node.value} - pieces
+    return found
+
+
+def test_every_title_that_a_rule_gives_is_known() -> None:
+    folder = ROOT / "fleet" / "health"
+    skipped = {"migrations", "wording.py"}  # `wording` says limits, which are no titles
+    paths = [path for path in sorted(folder.rglob("*.py")) if not skipped & set(path.parts)]
+    found = {title for path in paths for title in titles(path)}
+    assert len(found) > 100, "the walk has lost its way"
+    assert sorted(found - set(phrases.PHRASES)) == []
+
+
+def test_every_title_of_the_own_playbooks_is_known() -> None:
+    found = {one["title"] for one in yaml.safe_load(PLAYBOOKS.read_text(encoding="utf-8"))["playbooks"]}
+    assert sorted(found - set(phrases.PHRASES)) == []
+
+
+def test_every_phrase_is_in_korean() -> None:
+    assert [phrase for phrase in phrases.PHRASES if not entries().get(phrase)] == []
+
+
+TOLD = {
+    "GPU 5 reported Xid 48: uncorrectable memory error": "GPU 5 Xid 48 보고: uncorrectable memory error",
+    "Watched for 10 s without a sign of the fault.": "10초 동안 지켜봤으며 장애의 조짐이 없었습니다.",
+    "Passed: dcgm: 32 results good. Not compared, for the pool has no common value: driver.": (
+        "통과: dcgm: 결과 32개 양호. 풀에 공통 값이 없어 비교하지 않음: driver."
+    ),
+    "Reset in 6 s: GPU-6eb733c5 of gpu-r03-03. The tests that follow must agree.": (
+        "6초 만에 리셋: GPU-6eb733c5 of gpu-r03-03. 이어지는 시험도 통과해야 합니다."
+    ),
+    "Disk nvme0 has used 91 % of its life": "디스크 nvme0 수명의 91 % 사용",
+    "Rack r07: 2 of 2 in flight (gpu-r07-03).": "랙 r07: 동시 작업 2대 중 2대(gpu-r07-03).",
+    "Muster keeps no hold on gpu-r03-03.": "Muster가 gpu-r03-03을(를) 격리하고 있지 않습니다.",
+    "Something that no template fits": "Something that no template fits",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("stored", "korean"), TOLD.items())
+def test_a_stored_sentence_is_told_in_the_readers_words(stored: str, korean: str) -> None:
+    with translation.override("ko"):
+        assert phrases.told(stored) == korean
+    with translation.override("en"):
+        assert phrases.told(stored) == stored
+
+
+@pytest.mark.parametrize("text", ["A. " * 300, "%(name)s %s %% {x}", "GPU " * 240, "GPU 1 reported Xid " * 50])
+def test_a_hostile_text_is_left_as_it_is_at_once(text: str) -> None:
+    begun = time.perf_counter()
+    with translation.override("ko"):
+        assert phrases.told(text) == text
+    assert time.perf_counter() - begun < 1
