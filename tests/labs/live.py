@@ -124,7 +124,7 @@ class Live:
                 **other,
             )
 
-    def start(self, *command: str, within: float = 120.0) -> float:
+    def start(self, *command: str, within: float = 300.0) -> float:
         """Until it says ready; how long that took."""
         began = time.monotonic()
         before = len(self.said())
