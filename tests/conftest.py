@@ -8,16 +8,27 @@ from pathlib import Path
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 BROWSER = Path(__file__).resolve().parent / "browser"
+LONGEST = ("test_story.py", "test_pages.py", "test_acts.py", "test_policy.py")
+
+# How fast this machine is while others use it is no property of the code.
+settings.register_profile("muster", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("muster")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests last: Playwright leaves an event loop running in its process, in which `asyncio.run` then fails.
 
-    The longest of them first, so that the other workers do not wait for it at the end.
+    The longest of them first, so that the other workers do not wait for it at the end. pyproject.toml hands tests out
+    a few at a time for the same reason.
     """
-    items.sort(key=lambda item: (item.path.is_relative_to(BROWSER), item.path.name != "test_story.py"))
+    items.sort(key=lambda item: (item.path.is_relative_to(BROWSER), _turn(item.path.name)))
+
+
+def _turn(name: str) -> int:
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 @pytest.fixture

@@ -19,9 +19,10 @@ import pytest
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # the synchronous driver runs a loop of its own
 
 from django.test import Client, override_settings
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from fleet.access.models import Grant, User
+from tests.patience import PATIENCE
 from tests.web import web_process
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
@@ -49,16 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def chromium() -> Iterator[Browser]:
     if not CHROMIUM:
         pytest.skip("Chromium is not installed: the browser tests were not run")
+    expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
-
-
-def worker_redis_url() -> str:
-    """The Valkey database of this worker, as the fixture `redis_url` names it."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    return os.environ["REDIS_URL"].rpartition("/")[0] + f"/{1 + worker % 3}"
 
 
 @dataclass
@@ -77,6 +73,7 @@ class Site:
             color_scheme="dark" if scheme == "dark" else "light",
             base_url=self.base,
         )
+        context.set_default_timeout(PATIENCE * 1000)
         self.contexts.append(context)
         if user is not None:
             client = Client()
@@ -110,7 +107,7 @@ def served(
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """One web process for all browser tests of a worker: to start one takes seconds."""
     log = tmp_path_factory.mktemp("web") / "web.log"
-    with web_process(worker_redis_url(), log) as running:
+    with web_process(os.environ["REDIS_URL"], log) as running:
         yield running
 
 
@@ -123,12 +120,12 @@ def site(chromium: Browser, served: tuple[str, subprocess.Popen[bytes]], transac
 
 
 @pytest.fixture
-def somebody(transactional_db: None) -> Callable[[str], User]:
-    """`somebody("operator")`."""
+def somebody(transactional_db: None) -> Callable[..., User]:
+    """`somebody("operator")`, whose password, if one is named, the server itself can check: that takes it a second."""
 
-    def make(role: str) -> User:
+    def make(role: str, password: str | None = None) -> User:
         with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.PBKDF2PasswordHasher"]):
-            user = User.objects.create_user(username=role, password="correct horse battery")  # the server's own hasher
+            user = User.objects.create_user(username=role, password=password)
         Grant.objects.create(user=user, role=role)
         return user
 

@@ -20,7 +20,7 @@ from tests.browser.conftest import Site
 from tests.browser.fleet_of_everything import Everything, everything
 from tests.browser.test_pages import look_at
 
-Somebody = Callable[[str], User]
+Somebody = Callable[..., User]
 Accessible = Callable[[Page], None]
 
 
@@ -83,10 +83,10 @@ def test_a_reboot_is_asked_for_and_agreed_to_by_keyboard_alone(
 ) -> None:
     ann, bo = site.page(somebody("operator")), site.page(somebody("approver"))
     bo.goto("/approvals/")
-    expect(bo.locator("[data-connection]")).to_have_text("Live", timeout=10_000)
+    expect(bo.locator("[data-connection]")).to_have_text("Live")
     ann.goto("/nodes/gpu-r02-02/")
     reboot = ann.locator(".doit summary", has_text="Reboot")
-    expect(reboot).to_be_visible(timeout=10_000)
+    expect(reboot).to_be_visible()
     reboot.focus()
     ann.keyboard.press("Enter")
     ann.keyboard.press("Tab")
@@ -94,8 +94,8 @@ def test_a_reboot_is_asked_for_and_agreed_to_by_keyboard_alone(
     ann.keyboard.press("Tab")
     ann.keyboard.press("Enter")
     expect(ann.locator(".said-back")).to_contain_text("waits for another person")
-    expect(bo.locator(".nav .p-approvals .n")).to_have_text("1", timeout=10_000)  # live
-    expect(bo.locator("[data-fresh]")).to_be_visible(timeout=10_000)  # the list does not move by itself
+    expect(bo.locator(".nav .p-approvals .n")).to_have_text("1")  # live
+    expect(bo.locator("[data-fresh]")).to_be_visible()  # the list does not move by itself
     bo.locator("[data-fresh]").press("Enter")
     bo.locator(".asks input[name=reason]").focus()
     bo.keyboard.type("Seen on its console")

@@ -51,6 +51,6 @@ def test_a_suspect_beside_its_peers(site: Site, somebody: Somebody, accessible: 
         page.goto(address)
         chart = page.locator(f'[data-figure="/incidents/{incident.pk}/charts/0.json"]')
         chart.scroll_into_view_if_needed()
-        expect(chart.locator("svg.main-svg").first).to_be_visible(timeout=10_000)
+        expect(chart.locator("svg.main-svg").first).to_be_visible()
         assert chart.locator("g.trace.scatter").count() == 3
     look_at(site, page, addresses, accessible)
