@@ -29,7 +29,7 @@ from fleet.ports.cluster import (
 )
 from fleet.ports.errors import Conflict, EvictionBlocked, MissingRight, NotFound
 from tests.adapters.kubernetes.world import IMAGE, World, credentials
-from tests.patience import until
+from tests.patience import PATIENCE, until
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ class Following:
 
     def __exit__(self, *failure: object) -> None:
         self._ended.set()
-        self._thread.join(3)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
     @property

@@ -33,6 +33,7 @@ from tests.builders import T0, TestClock
 from tests.domain.inventory.seen import a_node_seen
 from tests.domain.observer.test_push import call, push, record, secret
 from tests.fuzz.seeds import seeds
+from tests.patience import PATIENCE
 from tests.unit.telemetry.writes import block, first, gpu
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -103,7 +104,7 @@ def ask(push: Push, path: str, receive: Any, token: str, **headers: str) -> int:
 
     async def run() -> None:
         await asyncio.wait_for(
-            push({"type": "http", "path": path, "method": "POST", "headers": raw}, receive, send), 10
+            push({"type": "http", "path": path, "method": "POST", "headers": raw}, receive, send), PATIENCE
         )
 
     asyncio.run(run())
@@ -194,7 +195,7 @@ def test_what_cannot_be_judged_is_refused_alone_and_for_good(push: Push, monkeyp
         await push({"type": "http", "path": "/ingest/logs", "method": "POST", "headers": raw}, receive, send)
 
     async def run() -> None:
-        await asyncio.wait_for(asyncio.gather(*(one(number) for number in range(4))), 20)
+        await asyncio.wait_for(asyncio.gather(*(one(number) for number in range(4))), PATIENCE)
 
     asyncio.run(run())
     connections.close_all()

@@ -14,6 +14,7 @@ from fleet.telemetry.frame import Frame
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.targets import Target
 from tests.builders import TestClock
+from tests.patience import PATIENCE, until
 
 pytestmark = pytest.mark.django_db
 
@@ -79,7 +80,7 @@ class Fleet:
 
     async def until(self, clock: TestClock, done: Callable[[], bool]) -> None:
         running = asyncio.create_task(self.scraper.run())
-        for turn in range(200):
+        for turn in range(int(PATIENCE / 0.02)):
             if done():
                 break
             if turn < 30:  # less than an interval: nobody's second turn comes
@@ -128,7 +129,8 @@ def test_a_node_that_booted_is_asked_before_its_turn_and_once(
             clock.tick(0.5)
             await asyncio.sleep(0.02)
         fleet.scraper.hurry(["n1"])
-        await asyncio.sleep(0.5)
+        await asyncio.to_thread(until, lambda: len(fleet.read) == 3)
+        await asyncio.sleep(0.2)  # for a second time, which must not come
         session.end("the test is over")
         await running
 

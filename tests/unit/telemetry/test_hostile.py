@@ -255,7 +255,7 @@ def test_a_request_of_empty_series_is_too_large(body: bytes, read: Callable[[byt
 @pytest.mark.parametrize(
     "one",
     [
-        labels([("a", "b")] * 200_000),
+        labels([("a", "b")]) * 200_000,
         b"\x0a\x00" * MIB + sample(1.0, 1_800_000_000_000).join((b"\x12\x10", b"")),
         labels([("__name__", "up")]) + b"\x12\x00" * MIB,
         labels([("__name__", "up")]) + block(2, sample(1.0, 5)) * 2_000,
