@@ -24,6 +24,11 @@ def _passing(
     return Reason(name, text, who, _AGAIN, do)
 
 
+def _away(who: Word, text: Word) -> Reason:
+    """Somebody who does not serve now, and is waited for."""
+    return _passing(who, text, who)
+
+
 def _set_up(name: Word, text: Word, do: Word) -> Reason:
     """An admin must change something; time does not help."""
     return Reason(name, text, ADMIN, _MENDED, do, person=True)
@@ -36,6 +41,7 @@ def _ticketed(name: Word, text: Word, do: Word) -> Reason:
     )
 
 
+_OTHER = lazy("the other side")
 _CERTIFICATE = lazy(
     "Name a file with the certificate's issuer where the address is set, or give it a valid certificate."
 )
@@ -43,15 +49,15 @@ _CREDENTIAL = lazy("Put a valid credential where its reference points to.")
 _ADDRESS = lazy("Correct the address.")
 
 PORTS: dict[str, Reason] = {
-    "port_error": _passing(lazy("the other side"), lazy("The other side failed."), lazy("the other side")),
+    "port_error": _away(_OTHER, lazy("The other side failed.")),
     "permanent": _set_up(
         lazy("an admin"), lazy("The other side refuses for good."), lazy("Do what the sentence says.")
     ),
-    "temporary": _passing(lazy("the other side"), lazy("The other side failed for now."), lazy("the other side")),
+    "temporary": _away(_OTHER, lazy("The other side failed for now.")),
     "unknown_outcome": _passing(
         lazy("what came of a call"),
         lazy("A call got no answer; what came of it is observed before anything else."),
-        lazy("the other side"),
+        _OTHER,
         lazy("Nothing: it is never sent twice blindly."),
     ),
     "conflict": _passing(
@@ -111,14 +117,14 @@ PORTS: dict[str, Reason] = {
         lazy("The API server refuses the request."),
         lazy("Do what its sentence says; an admission rule is often the cause."),
     ),
-    "api_error": _passing(lazy("the API server"), lazy("The API server failed."), API),
-    "api_garbage": _passing(lazy("the API server"), lazy("The API server's answer cannot be understood."), API),
-    "api_unreachable": _passing(lazy("the API server"), lazy("The API server cannot be reached."), API),
-    "api_timeout": _passing(lazy("the API server"), lazy("The API server did not answer in time."), API),
-    "api_cut": _passing(lazy("the API server"), lazy("The API server's answer was cut off."), API),
-    "watch_cut": _passing(lazy("the API server"), lazy("A watch was cut off in the middle of a line."), API),
-    "watch_garbage": _passing(lazy("the API server"), lazy("A watch sent what cannot be understood."), API),
-    "throttled": _passing(lazy("the API server"), lazy("The API server asks to slow down."), API),
+    "api_error": _away(API, lazy("The API server failed.")),
+    "api_garbage": _away(API, lazy("The API server's answer cannot be understood.")),
+    "api_unreachable": _away(API, lazy("The API server cannot be reached.")),
+    "api_timeout": _away(API, lazy("The API server did not answer in time.")),
+    "api_cut": _away(API, lazy("The API server's answer was cut off.")),
+    "watch_cut": _away(API, lazy("A watch was cut off in the middle of a line.")),
+    "watch_garbage": _away(API, lazy("A watch sent what cannot be understood.")),
+    "throttled": _away(API, lazy("The API server asks to slow down.")),
     "namespace_terminating": _passing(lazy("a namespace"), lazy("The pod's namespace is being deleted."), API),
     "pdb_many": _set_up(
         lazy("one budget for each pod"),
@@ -136,8 +142,8 @@ PORTS: dict[str, Reason] = {
     "too_large": _set_up(
         lazy("a smaller answer"), lazy("An answer was larger than is accepted."), lazy("Select less.")
     ),
-    "bad_answer": _passing(lazy("an answer"), lazy("The answer cannot be understood."), lazy("the other side")),
-    "cut_answer": _passing(lazy("an answer"), lazy("The answer was cut off."), lazy("the other side")),
+    "bad_answer": _passing(lazy("an answer"), lazy("The answer cannot be understood."), _OTHER),
+    "cut_answer": _passing(lazy("an answer"), lazy("The answer was cut off."), _OTHER),
     "bmc_unreachable": _ticketed(
         lazy("a BMC that answers"),
         lazy("The BMC cannot be reached."),
@@ -182,9 +188,9 @@ PORTS: dict[str, Reason] = {
     "metrics_tls": _set_up(
         lazy("a trusted certificate"), lazy("The metrics API's certificate is not accepted."), _CERTIFICATE
     ),
-    "metrics_unavailable": _passing(lazy("the metrics API"), lazy("The metrics API is not available."), METRICS),
-    "metrics_unreachable": _passing(lazy("the metrics API"), lazy("The metrics API cannot be reached."), METRICS),
-    "query_timeout": _passing(lazy("the metrics API"), lazy("A query took too long."), METRICS),
+    "metrics_unavailable": _away(METRICS, lazy("The metrics API is not available.")),
+    "metrics_unreachable": _away(METRICS, lazy("The metrics API cannot be reached.")),
+    "query_timeout": _away(METRICS, lazy("A query took too long.")),
     "bad_query": _set_up(
         lazy("a query that is accepted"),
         lazy("The metrics API does not accept a query."),
@@ -202,15 +208,9 @@ PORTS: dict[str, Reason] = {
     "fabric_tls": _set_up(
         lazy("a trusted certificate"), lazy("The fabric manager's certificate is not accepted."), _CERTIFICATE
     ),
-    "fabric_timeout": _passing(
-        lazy("the fabric's manager"), lazy("The fabric's manager did not answer in time."), FABRIC
-    ),
-    "fabric_unavailable": _passing(
-        lazy("the fabric's manager"), lazy("The fabric's manager is not available."), FABRIC
-    ),
-    "fabric_unreachable": _passing(
-        lazy("the fabric's manager"), lazy("The fabric's manager cannot be reached."), FABRIC
-    ),
+    "fabric_timeout": _away(FABRIC, lazy("The fabric's manager did not answer in time.")),
+    "fabric_unavailable": _away(FABRIC, lazy("The fabric's manager is not available.")),
+    "fabric_unreachable": _away(FABRIC, lazy("The fabric's manager cannot be reached.")),
     "no_fabric_api": _set_up(lazy("an API of the fabric"), lazy("There is no such API at the address."), _ADDRESS),
     "provider_busy": _passing(lazy("the provider"), lazy("The provider is busy."), PROVIDER),
     "provider_error": _passing(lazy("the provider"), lazy("The provider failed."), PROVIDER),
