@@ -12,11 +12,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
 from django.conf import settings
 
 from fleet.inventory.models import Node
+from fleet.lifecycle.validation.reading import NCCL, STORAGE
 from fleet.lifecycle.validation.suite import Suite, Suites
 from fleet.lifecycle.validation.suite_file import BadSuites, parse
+from fleet.ports import plainyaml
 
 log = logging.getLogger(__name__)
 BUILT_IN = Path(__file__).with_name("suites.yaml")
@@ -42,9 +45,9 @@ def _read(path: str, stamp: tuple[int, int], before: Suites) -> tuple[tuple[int,
         fresh = (seen.st_mtime_ns, seen.st_size)
         if fresh == stamp:
             return stamp, before
-        found = parse(file.read_text(encoding="utf-8"), str(file), "" if path else "built in")
+        found = parse(file.read_text(encoding="utf-8"), str(file), "") if path else built_in()
         if path:
-            ours = parse(BUILT_IN.read_text(encoding="utf-8"), BUILT_IN.name, "built in").suites
+            ours = built_in().suites
             own = {suite.name for suite in found.suites}
             found = replace(found, suites=(*found.suites, *(suite for suite in ours if suite.name not in own)))
             log.info("suites of tests read from %s", file)
@@ -54,6 +57,18 @@ def _read(path: str, stamp: tuple[int, int], before: Suites) -> tuple[tuple[int,
         if problem != before.problem:
             log.warning("%s", problem)
         return stamp, replace(before, problem=problem)
+
+
+def built_in() -> Suites:
+    """Muster's own suite: DCGM, and what the installation gave an image or mounts for. Raises BadSuites."""
+    told = plainyaml.load(BUILT_IN.read_text(encoding="utf-8"))
+    tests = told["suites"][0]["tests"]
+    if settings.NCCL_IMAGE:
+        least = {"at_least": settings.NCCL_AT_LEAST} if settings.NCCL_AT_LEAST else {}
+        tests.append({NCCL: {"image": settings.NCCL_IMAGE, **least}})
+    if settings.STORAGE_MOUNTS:
+        tests.append({STORAGE: {"image": settings.STORAGE_IMAGE, "mounts": list(settings.STORAGE_MOUNTS)}})
+    return parse(yaml.safe_dump(told), BUILT_IN.name, "built in")
 
 
 def suite_of(node: Node) -> Suite | None:
