@@ -19,6 +19,7 @@ from fleet.inventory.models import Cluster, Mode
 from fleet.lifecycle import approving, clock_back, engine, grants, maintenance, planner, services, withdrawing
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
+from fleet.lifecycle.validation import retention
 from fleet.ports.clock import SYSTEM_CLOCK
 
 log = logging.getLogger(__name__)
@@ -71,5 +72,5 @@ def sweep() -> None:
 @shared_task(name="tasks.retain")
 def retain() -> None:
     close_old_connections()
-    Outbox.objects.filter(created_at__lt=SYSTEM_CLOCK.now() - OUTBOX_KEPT).delete()
+    retention.retain(SYSTEM_CLOCK.now())
     detector_changes.forget(SYSTEM_CLOCK.now())

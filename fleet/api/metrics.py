@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Node
+from fleet.lifecycle import effectiveness
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.policy.models import Claim, Switch
@@ -70,7 +71,18 @@ class FleetCollector(Collector):
             [],
             [((), float(Switch.objects.filter(stopped=True).exists()))],
         )
+        yield from self._remedies(list(names))
         yield self._rejections(names)
+
+    def _remedies(self, clusters: list[int]) -> Iterator[Metric]:
+        counted = effectiveness.bounces(clusters, self.clock.now())
+        tried = {verb: tries for verb, (_bounced, tries) in counted.items()}
+        back = {verb: bounced for verb, (bounced, _tries) in counted.items()}
+        for name, text, values in (
+            ("muster_remedies_tried", "Remedies of the last 90 days", tried),
+            ("muster_remedies_bounced", "Those of them after which the same fault was back within a day", back),
+        ):
+            yield _gauge(name, text, ["verb"], (((verb,), n) for verb, n in sorted(values.items())))
 
     def _nodes(self) -> Metric:
         rows = (

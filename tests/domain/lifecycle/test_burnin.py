@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
@@ -17,11 +18,12 @@ from fleet.lifecycle.validation import burnin, idle
 from fleet.lifecycle.validation.models import ValidationRun
 from fleet.lifecycle.validation.suite import BurnIn
 from fleet.policy import services as policy
-from fleet.ports.cluster import JobSeen
+from fleet.ports.cluster import JobRequest, JobSeen
 from tests.builders import an_incident
 from tests.diagnostics import dcgm4
 from tests.domain.lifecycle.conftest import Build
-from tests.domain.lifecycle.world import World, a_pod
+from tests.domain.lifecycle.crashing import Death
+from tests.domain.lifecycle.world import Crash, World, a_pod
 
 POLICY = "version: 1\nburn_in: {pools: ['h100-*'], every: 7d, at_once: 2, priority_class: idle-tests}\n"
 
@@ -155,6 +157,37 @@ def test_no_result_accuses_nobody(world: World, log: str | None) -> None:
     over(world, "failed", "BackoffLimitExceeded")
     look(world)
     assert not Incident.objects.exists() and {run.result for run in ValidationRun.objects.all()} == {"no_result"}
+
+
+def test_no_job_is_asked_for_before_the_run_that_names_it_is_written_down(world: World) -> None:
+    """The run is the intent of its Job: whatever dies in between, the Job's name is known."""
+    known: list[bool] = []
+    create = world.create_job
+
+    def look_first(request: JobRequest) -> None:
+        known.append(ValidationRun.objects.filter(job=f"{request.namespace}/{request.name}", ended_at=None).exists())
+        create(request)
+
+    world.create_job = look_first  # type: ignore[method-assign]
+    assert len(begin(world)) == 2 and known == [True, True]
+
+
+@pytest.mark.parametrize("place", ["before job", "after job"])
+def test_a_crash_around_the_making_of_a_job_tests_no_node_twice_at_once(world: World, place: str) -> None:
+    world.crash = Death(place)
+    with suppress(Crash):
+        begin(world)
+    world.crash = lambda where: None
+    world.clock.tick(1)
+    begin(world)
+    look(world)
+    under_way = ValidationRun.objects.filter(ended_at=None)
+    assert under_way.count() == under_way.values("node").distinct().count() == 2
+    assert set(world.jobs) <= {run.job.partition("/")[2] for run in under_way}
+    world.clock.tick(31)
+    look(world)
+    left = set(ValidationRun.objects.filter(ended_at=None).values_list("job", flat=True))
+    assert {f"default/{name}" for name in world.jobs} == left, "a run without its Job ends, and no Job is without a run"
 
 
 def test_a_run_whose_job_was_never_made_ends(world: World) -> None:
