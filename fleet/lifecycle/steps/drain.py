@@ -27,7 +27,7 @@ from fleet.policy import services as claims
 from fleet.policy.models import Approval
 from fleet.policy.rules import TAKE_OUT
 from fleet.ports.cluster import PodSeen
-from fleet.ports.errors import PortError
+from fleet.ports.errors import MissingRight, PortError
 
 RETRY, RETRY_MOST = 3.0, 30.0
 """Seconds between two rounds against a budget that refuses: doubled each time, anew after any progress."""
@@ -173,7 +173,13 @@ def _force(ctx: Context, held: Sequence[PodSeen]) -> Outcome | None:
     before = {"pods": {pod.uid: pod.key for pod in pods}, "agreed": said.text}
     target = f"{named([pod.key for pod in pods])} past a budget"
     intent = intents.begin(ctx.workflow, ctx.step, "delete", target, ctx.now, before=before)
-    deleted = [pod.key for pod in evicting.forced(ctx, pods)]
+    try:
+        deleted = [pod.key for pod in evicting.forced(ctx, pods)]
+    except MissingRight as error:
+        intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
+        many = named([pod.key for pod in pods])
+        text = f"{said.text} agreed to delete {many}, and the API server refuses: {error} Its budget still keeps it."
+        return Blocked("force_refused", text, 300)
     intents.resolve(intent, intents.DONE, f"Deleted with their own grace periods; agreed by {said.text}.", ctx.now)
     ctx.remember(deleted_by_force=[*ctx.step.memo.get("deleted_by_force", []), *deleted])
     text = f"{named(deleted)} deleted with their own grace periods past a budget; agreed by {said.text}."

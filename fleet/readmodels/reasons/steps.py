@@ -8,7 +8,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as lazy
 from django.utils.translation import gettext_noop as noop
 
-from fleet.readmodels.reasons.types import DATA, NODE, OWNER, PEOPLE, WORK, Reason, Word
+from fleet.readmodels.reasons.types import ADMIN, DATA, NODE, OWNER, PEOPLE, WORK, Reason, Word
 
 _REPAIR = lazy("The ticket is closed; then the node is tested.")
 
@@ -172,6 +172,23 @@ STEPS: dict[str, Reason] = {
         lazy("The work of the domain ends; after a deadline people are asked."),
         lazy("Agree with the owner of the work on a time, or drain the domain's other nodes."),
         (noop("NVLink domain %(domain)s runs work on %(names)s; a reset here would break it."),),
+    ),
+    "force_refused": Reason(
+        lazy("the right to delete pods"),
+        lazy("People agreed to force the drain, and Muster's account may not delete pods in this cluster."),
+        ADMIN,
+        lazy("The right is given: it is asked again every 5 min, or at once by a retry."),
+        lazy("Apply deploy/kustomize/components/force-drain, or move the named pods by hand."),
+        (noop("%(by)s agreed to delete %(pods)s, and the API server refuses: %(why)s Its budget still keeps it."),),
+        person=True,
+    ),
+    "not_released": Reason(
+        lazy("the release of the hold"),
+        lazy("The API server took the release of our hold, and the hold still stands on the node."),
+        NODE,
+        lazy("Another look at the node that finds the hold gone; it is asked again at least every 5 min."),
+        lazy("Look at admission webhooks and whatever else writes to the node; uncordon it by hand if it must serve."),
+        (noop("The API server said yes %(n)s times, and our hold still stands on the node. It is asked again."),),
     ),
     "kubelet_answers": Reason(
         lazy("a host that is lost"),

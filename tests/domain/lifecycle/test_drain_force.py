@@ -10,6 +10,8 @@ from fleet.audit.models import AuditRow
 from fleet.lifecycle import ballots, forcing, services
 from fleet.lifecycle.models import Intent, Step, Workflow
 from fleet.policy.models import Approval, ApprovalRule
+from fleet.ports.cluster import PodSeen
+from fleet.ports.errors import MissingRight
 from tests.domain.lifecycle.conftest import Build, again, fault
 from tests.domain.lifecycle.test_drain import NODE, drain_of, put, writes
 from tests.domain.lifecycle.world import World, a_pod
@@ -118,3 +120,25 @@ def test_the_hash_that_pages_compare_follows_the_step(kept: tuple[World, Workflo
     assert forcing.hashes([row]) == {row.pk: row.plan_hash}
     Workflow.objects.filter(pk=workflow.pk).update(attempt=2)
     assert forcing.hashes([row])[row.pk] != row.plan_hash
+
+
+def test_a_force_that_the_api_server_forbids_says_which_right_is_missing_and_goes_on_once_it_is_given(
+    kept: tuple[World, Workflow],
+) -> None:
+    world, workflow = kept
+    forbidden = pytest.MonkeyPatch()
+
+    def forbid(pod: PodSeen) -> None:
+        raise MissingRight("delete", "pods")
+
+    forbidden.setattr(world, "delete", forbid)
+    forcing.force_drain(workflow.pk, "minseo", REASON, world.clock.now())
+    services.approve(workflow.pk, "jiwoo", world.clock.now())
+    assert world.run(60, lambda: again(workflow).blocked_code == "force_refused")
+    said = again(workflow).blocked_text
+    assert "jiwoo agreed to delete train/cache-7" in said and "may not delete pods" in said
+    assert set(world.pods) >= {"train/cache-7", "train/cache-8"}
+    assert Intent.objects.get(verb="delete").outcome == "refused"
+    forbidden.undo()
+    services.retry_now(workflow.pk, "minseo", world.clock.now())
+    assert world.run(60, lambda: drain_of(workflow).state == "done")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,30 @@ def test_management_commands_exist() -> None:
     texts = [path.read_text() for path in (*BASE.glob("*.yaml"), ROOT / "deploy" / "compose.yaml")]
     named = {word for text in texts for word in re.findall(r'manage\.py"?,? "?([a-z]+)', text)}
     assert named and named <= set(get_commands())
+
+
+def rights(documents: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {
+        (verb, resource)
+        for d in documents
+        if d["kind"] in ("ClusterRole", "Role")
+        for rule in d["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_the_right_to_delete_pods_is_given_by_its_own_component_alone() -> None:
+    """Only a forced drain needs it; what is not given cannot be misused."""
+    component = BASE.parent / "components" / "force-drain"
+    kind = yaml.safe_load((component / "kustomization.yaml").read_text())
+    assert (kind["kind"], kind["resources"]) == ("Component", ["rights.yaml"])
+    added = list(yaml.safe_load_all((component / "rights.yaml").read_text()))
+    assert rights(added) == {("delete", "pods")} and ("delete", "pods") not in rights(documents())
+    (binding,) = [d for d in added if d["kind"] == "ClusterRoleBinding"]
+    (account,) = [d["metadata"] for d in documents() if d["kind"] == "ServiceAccount"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **account}]
+    assert "components/force-drain" in (ROOT / "docs" / "drain.md").read_text()
 
 
 def test_settings_of_the_deployments_are_documented() -> None:
