@@ -125,19 +125,35 @@ def _since(work: Sequence[Work]) -> str:
     return f"{told} {'at' if oldest.sure else 'since'} {oldest.saved_at:%H:%M} UTC"
 
 
-def work_of(pods: Iterable[PodSeen], spread: Mapping[str, int], whole_node: int, now: datetime) -> list[Work]:
+def work_of(
+    pods: Iterable[PodSeen],
+    spread: Mapping[str, int],
+    whole_node: int,
+    now: datetime,
+    elsewhere: Iterable[PodSeen] = (),
+) -> list[Work]:
     """The work on a node, gang by gang. `spread` tells on how many nodes a gang runs, which scales its GPUs here;
-    `whole_node` stands in for a pod that asks by resource claims, whose GPUs are not told."""
+    `whole_node` stands in for a pod that asks by resource claims, whose GPUs are not told. `elsewhere` are the gangs'
+    pods on other nodes: often one rank alone tells of the checkpoints of all."""
     groups: dict[str, list[PodSeen]] = {}
     for pod in pods:
         groups.setdefault(pod.gang or pod.key, []).append(pod)
-    return [_work(name, group, max(1, spread.get(name, 1)), whole_node, now) for name, group in groups.items()]
+    others: dict[str, list[PodSeen]] = {}
+    for pod in elsewhere:
+        others.setdefault(pod.gang, []).append(pod)
+    return [
+        _work(name, group, others.get(name, []), max(1, spread.get(name, 1)), whole_node, now)
+        for name, group in groups.items()
+    ]
 
 
-def _work(name: str, pods: Sequence[PodSeen], nodes: int, whole_node: int, now: datetime) -> Work:
-    here = sum(pod.gpus for pod in pods)
-    if not here and any(pod.claims for pod in pods):
+def _work(
+    name: str, here_pods: Sequence[PodSeen], others: Sequence[PodSeen], nodes: int, whole_node: int, now: datetime
+) -> Work:
+    here = sum(pod.gpus for pod in here_pods)
+    if not here and any(pod.claims for pod in here_pods):
         here = whole_node
+    pods = [*here_pods, *others]
     odd: list[str] = []
     saved = [at for pod in pods if (at := _time(pod, SAVED, odd)) and at <= now + _SKEW]
     lengths = [length for pod in pods if (length := _length(pod, odd))]

@@ -23,6 +23,8 @@ from fleet.ports.cluster import PodSeen
 
 LOOK_EVERY = 60.0
 """How often a job that is waited for is looked at: an early checkpoint is used within a minute."""
+MOST_MATES = 64
+"""Nodes of a gang whose pods are read at a look; the first by name, where rank 0 usually is."""
 RAY_TYPE, RAY_SAVED = "ray.io/node-type", "ray.io/ft-enabled"
 """KubeRay's label of a pod's part in its cluster, and its annotation that the head's state survives the head."""
 
@@ -88,7 +90,8 @@ def _job(ctx: Context, pods: Sequence[PodSeen], broken: set[str]) -> Blocked | N
     node = ctx.workflow.node
     whole = node.gpu_allocatable or node.gpu_expected or 0
     losing = [pod for pod in pods if pod.gang not in broken]
-    work = waiting_for_jobs.work_of(losing, _spread(ctx, gangs_of(losing)), whole, ctx.now)
+    gangs = gangs_of(losing)
+    work = waiting_for_jobs.work_of(losing, _spread(ctx, gangs), whole, ctx.now, _elsewhere(ctx, gangs))
     if not any(one.gpus for one in work):
         return None
     first = ctx.step.memo.get("first_look_at") or ctx.now.timestamp()
@@ -114,3 +117,13 @@ def _spread(ctx: Context, gangs: set[str]) -> dict[str, int]:
         return {}
     rows = Node.objects.filter(cluster_id=ctx.workflow.cluster_id, gang__in=gangs, gone_at=None)
     return dict(rows.values("gang").annotate(nodes=Count("pk")).values_list("gang", "nodes"))
+
+
+def _elsewhere(ctx: Context, gangs: set[str]) -> list[PodSeen]:
+    """Pods of these gangs on other nodes, read now: whoever writes checkpoints, often rank 0 alone, may run there."""
+    if not gangs:
+        return []
+    rows = Node.objects.filter(cluster_id=ctx.workflow.cluster_id, gone_at=None, gang__in=gangs)
+    names = rows.exclude(pk=ctx.workflow.node_id).order_by("name").values_list("name", flat=True)[:MOST_MATES]
+    found = [pod for name in names for pod in ctx.ports.reader.pods_on(name)]
+    return [pod for pod in found if pod.gang in gangs and not pod.finished]

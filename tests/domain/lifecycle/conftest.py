@@ -40,7 +40,7 @@ def build(cluster: Cluster, clock: TestClock, monkeypatch: pytest.MonkeyPatch) -
     def make(*names: str, fleet: int = 3, **fields: Any) -> World:
         default_caps.fill(apps, None)  # a test with real transactions may have emptied the table before this one
         Cap.objects.filter(absolute=None).delete()
-        for person in ("ann", "bo", "cho"):
+        for person in ("ann", "bo", "cho", "minseo", "jiwoo"):
             a_person(person)
         for name in names:
             a_bmc(a_node(cluster, name, **fields))

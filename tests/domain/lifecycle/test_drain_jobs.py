@@ -169,6 +169,24 @@ def test_a_drain_waits_for_the_checkpoint_holds_no_claim_and_shows_the_sum(build
     assert "w-0" in seen
 
 
+def test_the_checkpoint_that_another_nodes_rank_tells_of_is_waited_for_too(build: Build) -> None:
+    """Often one rank alone writes the annotations of the whole gang."""
+    world = gang_on(build, *NODES[:2])
+    saved = (world.clock.now() - timedelta(minutes=50)).isoformat()
+    marks = {"muster.dev/last-checkpoint": saved, "muster.dev/checkpoint-interval": "1h"}
+    put(world, a_pod("w-1", NODES[1], annotations=marks))
+    put(
+        world,
+        a_pod("stranger", NODES[1], gang="other/job", annotations={"muster.dev/expected-end": "2026-11-29T03:05:00Z"}),
+    )
+    seen = evicted_at(world)
+    workflow = planned_drain(world, NODES[0])
+    world.run(60)
+    assert again(workflow).blocked_code == "job_wait" and seen == {}
+    assert "expected at 03:11 UTC" in again(workflow).blocked_text
+    assert "(16 GPUs, last checkpoint at 02:10 UTC)" in again(workflow).blocked_text, "its GPUs are counted once"
+
+
 def test_a_degraded_node_waits_as_well_and_an_unhealthy_one_does_not(build: Build) -> None:
     world = gang_on(build, *NODES[:2])
     saved = (world.clock.now() - timedelta(minutes=55)).isoformat()
