@@ -74,3 +74,4 @@ def retain() -> None:
     close_old_connections()
     retention.retain(SYSTEM_CLOCK.now())
     detector_changes.forget(SYSTEM_CLOCK.now())
+    Outbox.objects.filter(created_at__lt=SYSTEM_CLOCK.now() - OUTBOX_KEPT).delete()
