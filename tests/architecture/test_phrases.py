@@ -65,6 +65,9 @@ TOLD = {
     "Disk nvme0 has used 91 % of its life": "디스크 nvme0 수명의 91 % 사용",
     "Rack r07: 2 of 2 in flight (gpu-r07-03).": "랙 r07: 동시 작업 2대 중 2대(gpu-r07-03).",
     "Muster keeps no hold on gpu-r03-03.": "Muster가 gpu-r03-03을(를) 격리하고 있지 않습니다.",
+    "GPU 3 is gone from the bus.": "GPU 3이(가) PCIe 버스에서 사라짐.",
+    "Waits for TKT-11: Mount /data does not answer": "TKT-11 대기: 마운트 /data이(가) 응답하지 않음",
+    "No data from dcgm for 38 s.": "dcgm 데이터가 38초 동안 없음.",
     "Something that no template fits": "Something that no template fits",
     "": "",
 }

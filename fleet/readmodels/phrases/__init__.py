@@ -60,14 +60,27 @@ def _some(stored: str) -> str:
 
 def _one(sentence: str) -> str:
     """The whole of `sentence` by one template; "" where none fits."""
-    said = reasons.in_readers_words(sentence)
-    if said != sentence:
-        return said
+    for reason in reasons.CATALOGUE.values():
+        parts = reasons.parts_of(reason, sentence)
+        if parts is not None:
+            return _quoting(reasons.told(reason, sentence), parts[1])
     for template, pattern in _patterns():
         found = pattern.fullmatch(sentence)
         if found is not None and not _spans(found):
             return _(template).replace("%%", "%") if not found.groupdict() else _(template) % _filled(found)
+    if sentence.endswith("."):  # a title that stands as a sentence
+        said = _one(sentence[:-1])
+        return f"{said}." if said else ""
     return ""
+
+
+def _quoting(said: str, filled: dict[str, str]) -> str:
+    """A reason may end with a sentence of another kind, which is told in its own right."""
+    for name in QUOTED:
+        quoted = filled.get(name, "")
+        if quoted and said.endswith(quoted):
+            said = said.removesuffix(quoted) + told(quoted)
+    return said
 
 
 def _spans(found: re.Match[str]) -> bool:

@@ -82,4 +82,7 @@ OUTCOMES: tuple[str, ...] = (
     noop("The Job that resets %(what)s was created."),
     noop("It joined the managed set."),
     noop("It left the managed set."),
+    noop("No data from %(source)s for %(n)s s"),
+    noop("No data from %(source)s for %(n)s s: %(rest)s"),
+    noop("Attempt %(n)s of %(m)s; attempts have run out."),
 )

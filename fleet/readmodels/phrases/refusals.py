@@ -53,4 +53,6 @@ REFUSALS: tuple[str, ...] = (
     noop("The role %(role)s may touch %(most)s nodes in one action; these are %(n)s."),
     noop("The node was replaced since the list was made."),
     noop("There is no action %(action)s; there are %(known)s."),
+    noop("Another person than the requester must approve."),
+    noop("%(label)s works on %(node)s already."),
 )
