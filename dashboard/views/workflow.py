@@ -27,7 +27,7 @@ from fleet.access.rights import APPROVE, OPERATE, VIEW, least_role
 from fleet.access.selectors import may, visible_clusters
 from fleet.lifecycle import forcing, services
 from fleet.lifecycle.models import Workflow
-from fleet.readmodels import lists, reasons, words, workflow_page
+from fleet.readmodels import guard_lines, lists, reasons, words, workflow_page
 
 ACTS = ("retry", "skip", "abort", "approve", "force", "hurry")
 
@@ -50,6 +50,8 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
     page = workflow_page.read(pk, visible_clusters(request.user, VIEW), now)
     if page is None:
         raise Http404
+    if request.GET.get("part") == "guards":
+        return render(request, "workflow/_guards.html", {"guards": guard_lines.read(page.workflow, now)})
     template = "workflow/_live.html" if "part" in request.GET else "workflow/page.html"
     return render(request, template, _context(request, page))
 

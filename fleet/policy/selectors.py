@@ -74,8 +74,11 @@ def told(switch: Switch, now: datetime) -> Decision:
 def halt(cluster_id: int, now: datetime) -> Decision | None:
     """What stops all new disruption in the cluster: the kill switch, or its breaker. None when nothing does."""
     switch = stopped()
-    if switch is not None:
-        return told(switch, now)
+    return told(switch, now) if switch is not None else open_breaker(cluster_id, now)
+
+
+def open_breaker(cluster_id: int, now: datetime) -> Decision | None:
+    """What the cluster's breaker says while it is open or cools down; None while it is closed."""
     row = Breaker.objects.filter(cluster_id=cluster_id).exclude(state=Breaker.CLOSED).first()
     if row is None or (row.state == Breaker.COOLING and row.until is not None and row.until <= now):
         return None
@@ -147,11 +150,12 @@ def read_fleet(now: datetime, out_states: Iterable[str]) -> Fleet:
 
 
 def _count_claims(tally: Tally, places: dict[int, Place], now: datetime) -> None:
+    """A node that left the managed set, or was relabelled, in the middle of its repair makes no room by that."""
     usual = usual_durations()
-    for kind, node_id, claimed_at in Claim.objects.filter(released_at=None).values_list(
-        "kind", "node_id", "claimed_at"
-    ):
-        place = places.get(node_id)
+    rows = list(Claim.objects.filter(released_at=None).values_list("kind", "node_id", "claimed_at"))
+    gone = _places_of_gone({node_id for _, node_id, _ in rows if node_id not in places})
+    for kind, node_id, claimed_at in rows:
+        place = places.get(node_id) or gone.get(node_id)
         if place is None:
             continue
         tally.add(kind, place)
