@@ -16,7 +16,7 @@ from fleet.ops.bench._site import NAME, BenchFailure, post, site
 NODES = 1000
 LINES = 120
 PAUSE = 0.15
-WANTED_SAMPLES = 150_000.0
+WANTED_SAMPLES = 160_000.0  # asked for; what is answered is what counts
 SHORTEST, LONGEST = 1.0, 15.0  # seconds between two scrapes of an exporter
 TEXT = "NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
