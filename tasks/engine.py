@@ -40,6 +40,13 @@ def hold(holds: list[tuple[int, int]]) -> None:
     log.info("holds of %s: %s", ", ".join(f"WF-{pk}" for pk, _ in holds), came)
 
 
+@shared_task(name="tasks.answer")
+def answer(cluster_id: int) -> None:
+    """Whoever asks in the cluster; of many such messages at once the first answers all."""
+    close_old_connections()
+    grants.run(cluster_id, SYSTEM_CLOCK, asked=True)
+
+
 @shared_task(name="tasks.tick")
 def tick() -> None:
     """Wake what is due, and answer those who ask for a claim and have not been answered."""

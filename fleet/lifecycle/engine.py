@@ -77,8 +77,8 @@ def hold(holds: Sequence[tuple[int, int]], ports_of: PortsOf, clock: Clock, timi
     for pk, version in holds:
         if pk not in done:
             advance(pk, version, ports_of, clock, timing)
-    for cluster_id in came.asking:
-        grants.run(cluster_id, clock, asked=True)
+    for cluster_id in came.asking:  # a message of its own: the holds that were sent before come first
+        send("tasks.answer", cluster_id=cluster_id)
     return f"{len(came.done)} of {len(holds)} together"
 
 

@@ -101,6 +101,7 @@ def steps() -> dict[str, float]:
     for start in range(0, len(pairs), messages.TOGETHER):
         with held:
             engine.hold(pairs[start : start + messages.TOGETHER], lambda _: ports, SYSTEM_CLOCK, timing)
+    grants.run(made[0].cluster_id, SYSTEM_CLOCK)
     stepped = Stopwatch()
     for workflow in made:
         version = Workflow.objects.values_list("version", flat=True).get(pk=workflow.pk)
