@@ -113,11 +113,14 @@ def _group(work: Work, signs: dict[Sign, list[Signal]], shape: Shape, limits: Li
         found = sign_of(signal, work.nodes.get(signal.node_id) or signal.node)
         if shared.places_of(found):
             signs.setdefault(found, []).append(signal)
+    open_there = {place_of(incident): incident for incident in work.shared.values()}
     for group in shared.group(signs, shape, limits, work.now):
-        incident = _incident(work, group, [signal for found in group.signs for signal in signs[found]], limits)
-        _suspect_change(incident, group, shape, limits)
-        work.opened.append(incident)
         signals = [signal for found in group.signs for signal in signs[found]]
+        incident = open_there.get((group.scope, group.place[:253], group.family[:64]))
+        if incident is None:  # else a second wave of what is still open: one place has one incident
+            incident = _incident(work, group, signals, limits)
+            _suspect_change(incident, group, shape, limits)
+            work.opened.append(incident)
         before = {signal.incident_id for signal in signals if signal.incident_id is not None}
         for signal in signals:
             if signal.node_id not in work.nodes:
