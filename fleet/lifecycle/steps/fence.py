@@ -19,7 +19,8 @@ from fleet.lifecycle.steps import bmc, give_back, taken_back
 from fleet.lifecycle.steps.guards import recheck
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
-from fleet.ports.cluster import OUT_OF_SERVICE, NodeSeen
+from fleet.lifecycle.steps.out_of_service import lift, tainted
+from fleet.ports.cluster import NodeSeen
 from fleet.ports.power import PowerSeen, PowerState, PowerVerb
 
 VERB = "power"
@@ -32,25 +33,13 @@ MAX_TRIES = 3
 
 def run(ctx: Context) -> Outcome:
     node = fresh_node(ctx)
-    if tainted(node) and ctx.step.memo.get("on"):
+    if ctx.step.memo.get("on"):  # with or without the taint: whoever took it off may have died before it could say so
         return _come_back(ctx, node)
     if tainted(node):
         return _let_go(ctx, node)
     if node.ready is True and not ctx.step.memo.get("off"):
         return give_back.run_unneeded(ctx, "It is Ready again; nothing was fenced.")
     return _power_off(ctx, node)
-
-
-def tainted(node: NodeSeen) -> bool:
-    return any(key == OUT_OF_SERVICE[0] for key, _, _ in node.taints)
-
-
-def lift(ctx: Context, node: NodeSeen) -> None:
-    """Take our taint off a node that is back. Another's taint stays: ours stands only where we wrote an intent."""
-    if tainted(node) and Intent.objects.filter(workflow=ctx.workflow, verb="fence").exists():
-        intent = intents.begin(ctx.workflow, ctx.step, "unfence", node.name, ctx.now)
-        ctx.ports.actor.fence(node.name, on=False)
-        intents.resolve(intent, intents.DONE, "The node is back; its taint is off.", ctx.now)
 
 
 def _power_off(ctx: Context, node: NodeSeen) -> Outcome:
@@ -103,7 +92,9 @@ def _taint(ctx: Context, node: NodeSeen) -> Outcome:
 def _let_go(ctx: Context, node: NodeSeen) -> Outcome:
     """Wait until nothing is bound to the host, then power it on."""
     pods = [pod for pod in ctx.ports.reader.pods_on(node.name) if pod.kind not in ("daemonset", "mirror")]
-    since = float(ctx.step.memo.get("let_go_since") or ctx.now.timestamp())
+    if not ctx.step.memo.get("let_go_since"):  # the taint is on, and whoever put it there died before it could say so
+        ctx.remember(off=True, let_go_since=ctx.now.timestamp())
+    since = float(ctx.step.memo["let_go_since"])
     if pods and ctx.now.timestamp() - since < LET_GO_WITHIN.total_seconds():
         return Wait(ctx.timing.poll, f"{len(pods)} pods are being let go, {pods[0].key} among them.")
     row = Bmc.objects.filter(node_id=ctx.workflow.node_id, kind="host").order_by("pk").first()
@@ -127,7 +118,8 @@ def _let_go(ctx: Context, node: NodeSeen) -> Outcome:
 def _come_back(ctx: Context, node: NodeSeen) -> Outcome:
     age = ctx.now.timestamp() - float(ctx.step.memo.get("on_since") or ctx.now.timestamp())
     if node.ready is True:
-        lift(ctx, node)
+        if lift(ctx, node):
+            return Wait(ctx.timing.poll, "It is back; its out-of-service taint is being taken off.")
         move(ctx, NodeState.REMEDIATING, remediated_at=ctx.now)
         return Done(f"Fenced, powered on and Ready again after {age:.0f} s.")
     if age > ctx.timing.reboot_timeout:

@@ -1,8 +1,8 @@
 """Return to service, or release: take our hold away, and uncordon only what we cordoned.
 
-Decides who uncordons: the last owner to leave. A cordon that was there before ours stays; whoever came on top of ours
-is waited for, since others leave a cordon alone that they found. Refuses to touch a node on which our hold no longer
-stands (a person was faster), and one whose object is being deleted.
+Decides who uncordons, the last owner to leave, and looks whether it was done. A cordon that was there before ours
+stays; whoever came on top of ours is waited for, since others leave a cordon alone that they found. Refuses to touch a
+node on which our hold no longer stands (a person was faster), and one whose object is being deleted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Step
 from fleet.lifecycle.outcomes import Blocked, Ended, Outcome, Wait
 from fleet.lifecycle.playbooks import HOLD
-from fleet.lifecycle.steps import gpu_services
+from fleet.lifecycle.steps import gpu_services, looked_after
 from fleet.lifecycle.steps.identity import fresh_node, ours
 from fleet.lifecycle.steps.moves import move
+from fleet.lifecycle.steps.out_of_service import lift
 from fleet.lifecycle.validation import running
 from fleet.ports.errors import Conflict, NotFound
 
@@ -67,7 +68,11 @@ def _leave(ctx: Context) -> Outcome | None:
         node = fresh_node(ctx)
     except NotFound:
         return None
-    if not ours(ctx, node) or node.deleting:
+    if node.deleting:
+        return None
+    if lift(ctx, node):
+        return Wait(ctx.timing.poll, "Its out-of-service taint is being taken off.")
+    if not ours(ctx, node):
         return None
     gpu_services.restore(ctx, node)
     running.stop(ctx)
@@ -80,10 +85,7 @@ def _leave(ctx: Context) -> Outcome | None:
     except Conflict as error:
         intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
         return Wait(0, "The node changed while it was being released; reading it again.")
-    intents.resolve(
-        intent, intents.DONE, "Our hold is off; another owner keeps the cordon." if keep else "Uncordoned.", ctx.now
-    )
-    return None
+    return looked_after.release(ctx, intent, keep)
 
 
 def _foreign(ctx: Context) -> bool:

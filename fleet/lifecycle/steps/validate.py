@@ -16,9 +16,10 @@ from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Step
 from fleet.lifecycle.outcomes import Blocked, Done, Failed, Outcome, Repair, Wait
 from fleet.lifecycle.playbooks import CONFIRM
-from fleet.lifecycle.steps import fence, taken_back
+from fleet.lifecycle.steps import taken_back
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
+from fleet.lifecycle.steps.out_of_service import lift
 from fleet.lifecycle.validation import facts, judge, running
 from fleet.lifecycle.validation.suite import VALIDATE
 from fleet.lifecycle.watched import unwatched
@@ -38,7 +39,7 @@ def run(ctx: Context) -> Outcome:
         move(ctx, NodeState.VALIDATING)
     if node.ready is not True:
         return _or_fail(ctx, Blocked("not_ready", f"The node is not Ready: {node.ready_reason or 'no condition'}.", 3))
-    fence.lift(ctx, node)  # repaired by people after a fence that did not bring it back
+    lift(ctx, node)  # repaired by people after a fence that did not bring it back
     text = str(ctx.step.memo.get("passed") or "") or _confirmed_well(ctx)
     if not text:
         tested = running.run(ctx, node, VALIDATE)

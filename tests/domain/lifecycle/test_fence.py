@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fleet.lifecycle import services
 from fleet.lifecycle.models import Intent, Workflow
 from tests.domain.lifecycle.conftest import Build, again, fault, state_of
 from tests.domain.lifecycle.crashing import Death, succeeds_through
@@ -72,10 +73,68 @@ def test_a_host_whose_kubelet_answers_is_not_lost(world: World) -> None:
     assert again(workflow).blocked_code == "kubelet_answers" and world.resets == []
 
 
-@pytest.mark.parametrize("place", ["before reset", "after reset", "after fence"])
-def test_a_crash_between_any_two_acts_powers_nothing_twice(world: World, place: str) -> None:
-    succeeds_through(Death(place), world, lost)
+PLACES = [
+    ("before reset", 1), ("before reset", 2), ("after reset", 1), ("after reset", 2), ("before fence", 1),
+    ("after fence", 1), ("before unfence", 1), ("after unfence", 1), ("before release", 1), ("after release", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "nth"), PLACES)
+def test_a_crash_between_any_two_acts_powers_nothing_twice_and_leaves_no_taint(
+    world: World, place: str, nth: int
+) -> None:
+    succeeds_through(Death(place, nth), world, lost)
     assert verbs(world).count("On") <= 1 + (place == "before reset")
     assert verbs(world).count("ForceOff") == 1
     assert world.fenced_while_on == []
     assert Intent.objects.filter(verb="fence").count() >= 1
+    assert world.nodes[NODE].taints == () and not world.nodes[NODE].unschedulable
+
+
+def test_a_host_that_is_back_is_not_powered_off_because_a_worker_died_after_it_took_the_taint_off(
+    world: World,
+) -> None:
+    """Long after the first power-off, so that another would not be held back by its being fresh."""
+    workflow = succeeds_through(Slow("after unfence", world), world, lost)
+    assert verbs(world) == ["ForceOff", "On"] and again(workflow).state == "succeeded"
+
+
+class Slow(Death):
+    """Dies there, and nobody takes over for five minutes."""
+
+    def __init__(self, place: str, world: World) -> None:
+        super().__init__(place)
+        self.world = world
+
+    def __call__(self, where: str) -> None:
+        try:
+            super().__call__(where)
+        except BaseException:
+            self.world.clock.tick(300)
+            raise
+
+
+def test_a_node_that_is_given_up_in_the_middle_of_the_fence_keeps_no_taint_of_ours(world: World) -> None:
+    workflow = lost(world)
+    assert world.run(120, lambda: bool(world.nodes[NODE].taints))
+    services.abort(workflow.pk, "ann", "we swap the host", world.clock.now())
+    assert world.run(60, lambda: again(workflow).state == "cancelled")
+    assert world.nodes[NODE].taints == () and world.nodes[NODE].annotations == {}
+
+
+def test_a_node_that_a_person_takes_back_in_the_middle_of_the_fence_keeps_no_taint_of_ours(world: World) -> None:
+    workflow = lost(world)
+    assert world.run(120, lambda: bool(world.nodes[NODE].taints))
+    world.change(NODE, unschedulable=False)
+    assert world.run(120, lambda: again(workflow).state in ("cancelled", "succeeded"))
+    assert world.nodes[NODE].taints == () and world.nodes[NODE].annotations == {}
+
+
+def test_a_taint_that_the_api_server_only_says_it_took_off_is_taken_off_again(world: World) -> None:
+    world.lies.add("unfence")
+    workflow = lost(world)
+    assert world.run(120, lambda: world.writes.count(f"fence {NODE} off") >= 2)
+    assert again(workflow).verb == "fence" and verbs(world) == ["ForceOff", "On"]
+    world.lies.clear()
+    assert world.run(120, lambda: again(workflow).state == "succeeded")
+    assert world.nodes[NODE].taints == ()

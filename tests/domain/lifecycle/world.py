@@ -94,6 +94,7 @@ class World:
         self.rebooting_most = 0
         self.off: set[str] = set()
         self.fenced_while_on: list[str] = []
+        self.lies: set[str] = set()  # what the API server says yes to and does not do: release, unfence
         self.bmc: dict[str, str] = {}  # node -> lies | silent | no_answer | wrong_serial
         self.job_result = "succeeded"
         self.reset_result = "succeeded"
@@ -234,6 +235,8 @@ class World:
             raise Conflict("the node changed")
         self.crash("before release")
         self.writes.append(f"release {name} {'uncordon' if uncordon else 'keep'}")
+        if "release" in self.lies:
+            return node
         marks = {key: mark for key, mark in node.annotations.items() if key != HOLD_ANNOTATION}
         seen = self.change(name, annotations=marks, unschedulable=node.unschedulable and not uncordon)
         self.crash("after release")
@@ -243,12 +246,15 @@ class World:
         """As the pod garbage collector does, the pods of an out-of-service node go at once."""
         if on and name not in self.off:
             self.fenced_while_on.append(name)
+        self.crash("before fence" if on else "before unfence")
         others = tuple(taint for taint in self.node(name).taints if taint[0] != OUT_OF_SERVICE[0])
         self.writes.append(f"fence {name} {'on' if on else 'off'}")
+        if not on and "unfence" in self.lies:
+            return self.node(name)
         if on:
             self.pods = {key: pod for key, pod in self.pods.items() if pod.node != name}
         seen = self.change(name, taints=(*others, OUT_OF_SERVICE) if on else others)
-        self.crash("after fence")
+        self.crash("after fence" if on else "after unfence")
         return seen
 
     def evict(self, pod: PodSeen) -> None:
