@@ -62,6 +62,8 @@ def test_who_asks_while_others_are_answered_is_answered_by_whoever_answers(monke
         for node in (a_node(cluster, "gpu-1"), a_node(cluster, "gpu-2"))
     ]  # fmt: skip
     rows[0].save()
+    with transaction.atomic():
+        policy.lock_fleet()  # makes the lock's row, once for an installation
     real = grants._answer
     found: list[int] = []
 
