@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from fleet.health.models import Incident, NodeVerdict, Signal
-from fleet.inventory.models import Cluster, Node
-from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
-from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
-from fleet.policy.models import Breaker, Cap, Claim, Switch, Window
+from fleet.inventory.models import Cluster
+from fleet.lifecycle.machine import WorkflowState
+from fleet.lifecycle.models import Intent, Step, Workflow
+from fleet.policy.models import Cap
 from fleet.ports.cluster import HOLD_ANNOTATION
+from tests.domain.lifecycle import counted
+from tests.domain.lifecycle.counted import Facts
 
 if TYPE_CHECKING:
     from tests.domain.lifecycle.storm import Storm
@@ -47,7 +48,7 @@ class Message:
     bad: set[str] = field(default_factory=set)
 
 
-def signature(workflow: Workflow) -> str:
+def signature(workflow: Workflow | Facts) -> str:
     """What people agree to, in a form of its own: the steps in order, whichever rung is being tried."""
     return repr([sorted({**step, "verb": (step.get("ladder") or [step["verb"]])[0]}.items()) for step in workflow.plan])
 
@@ -73,8 +74,8 @@ class Oracle:
 
     def begin(self, workflow_ids: Iterable[int]) -> list[Message]:
         """One delivery, for one workflow or for many."""
-        rows = Workflow.objects.select_related("node").filter(pk__in=list(workflow_ids))
-        begun = [Message(workflow.pk, workflow.node.name, self._bad(workflow)) for workflow in rows]
+        found = counted.facts(workflow_ids, self.storm.clock.now())
+        begun = [Message(facts.pk, facts.name, self._bad(facts)) for facts in found.values()]
         self.stack.append(begun)
         return begun
 
@@ -84,40 +85,26 @@ class Oracle:
                 del self.stack[place:]
                 return
 
-    def _bad(self, workflow: Workflow) -> set[str]:
+    def _bad(self, workflow: Facts) -> set[str]:
         """Everything that forbids to act on the workflow's node now."""
-        now, name = self.storm.clock.now(), workflow.node.name
-        node = self.storm.nodes.get(name)
-        found = set()
-        if Switch.objects.filter(stopped=True).exists():
-            found.add("stopped")
-        row = Breaker.objects.filter(cluster_id=workflow.cluster_id).first()
-        if row and (row.state == "open" or (row.state == "cooling" and row.until and row.until > now)):
-            found.add("breaker")
-        if Cluster.objects.get(pk=workflow.cluster_id).mode == "observe":
-            found.add("observe")
-        if Window.objects.filter(kind="freeze", begins__lte=now, ends__gt=now).exists():
-            found.add("freeze")
-        if workflow.incident_id and not Incident.objects.filter(pk=workflow.incident_id, state="open").exists():
-            found.add("closed")
+        node = self.storm.nodes.get(workflow.name)
         mine = workflow.hold_value and node and node.annotations.get(HOLD_ANNOTATION) == workflow.hold_value
-        if not (mine and node and node.unschedulable):
-            found.add("hold")
-        if node is None or (workflow.node_uid and node.uid != workflow.node_uid):
-            found.add("identity")
-        fresh = Workflow.objects.get(pk=workflow.pk)
-        if fresh.needs_approval and not self._agreed(fresh):
-            found.add("approval")
-        if Signal.objects.filter(node=workflow.node, cleared_at=None, severity="unhealthy").exists():
-            found.add("signal")
-        verdict = NodeVerdict.objects.filter(node=workflow.node).values_list("verdict", flat=True).first()
-        if verdict in (None, "unknown", "lost"):
-            found.add("unknown")
-        if fresh.state not in ("running", "blocked"):
-            found.add("over")
-        return found
+        found = {
+            "stopped": workflow.stopped,
+            "breaker": workflow.breaker,
+            "observe": workflow.mode == "observe",
+            "freeze": workflow.freeze,
+            "closed": workflow.closed,
+            "hold": not (mine and node and node.unschedulable),
+            "identity": node is None or (workflow.node_uid and node.uid != workflow.node_uid),
+            "approval": workflow.needs_approval and not self._agreed(workflow),
+            "signal": workflow.signal,
+            "unknown": workflow.verdict in (None, "unknown", "lost"),
+            "over": workflow.state not in ("running", "blocked"),
+        }
+        return {what for what, is_so in found.items() if is_so}
 
-    def _agreed(self, workflow: Workflow) -> bool:
+    def _agreed(self, workflow: Facts) -> bool:
         agreed = self.votes.get(workflow.pk, set())
         return any(by != workflow.created_by and plan == signature(workflow) for by, plan in agreed)
 
@@ -138,7 +125,7 @@ class Oracle:
         message = next((message for message in self.stack[-1] if message.node == act.node), None)
         if message is None:
             raise Violation(f"{act.kind} on {act.node}, which is no node of the message's workflows")
-        workflow = Workflow.objects.select_related("node").get(pk=message.workflow_id)
+        workflow = counted.facts([message.workflow_id], self.storm.clock.now())[message.workflow_id]
         bad = message.bad & self._bad(workflow)
         forbidden = {"observe", "identity", "over"}
         if act.kind in DISRUPTS and act.value != "On":
@@ -160,14 +147,15 @@ class Oracle:
         if act.kind == "job":
             self.tested_at[act.node] = self.storm.clock.now()
 
-    def _claimed(self, act: Act, workflow: Workflow) -> None:
+    @staticmethod
+    def _claimed(act: Act, workflow: Facts) -> None:
         kind = CLAIM_OF.get(act.kind)
-        if kind and not Claim.objects.filter(workflow_id=workflow.pk, kind=kind, released_at=None).exists():
+        if kind and kind not in workflow.claims:
             raise Violation(f"{act.kind} on {act.node} without a claim of {kind}")
 
-    def _intended(self, act: Act, workflow: Workflow) -> None:
+    def _intended(self, act: Act, workflow: Facts) -> None:
         """A committed intent stands behind every side effect; one that names a call stands for one call."""
-        rows = Intent.objects.filter(workflow=workflow)
+        rows = Intent.objects.filter(workflow_id=workflow.pk)
         if act.kind == "evict":
             if not any(act.value in intent.before.get("pods", {}) for intent in rows.filter(verb="evict")):
                 raise Violation(f"evicted from {act.node} without an intent that names the pod")
@@ -184,7 +172,7 @@ class Oracle:
                 raise Violation(f"op {row.op_id} was sent to the BMC of {act.node} twice")
             self.ops.add(str(row.op_id))
 
-    def _powered(self, act: Act, workflow: Workflow, effective: bool) -> None:
+    def _powered(self, act: Act, workflow: Facts, effective: bool) -> None:
         lies = self.storm.bmc.get(act.node) == "lies"
         if not effective or lies:
             return
@@ -199,7 +187,7 @@ class Oracle:
             raise Violation(f"{act.node} was reset while it boots")
         self.reset_at[act.node] = self.storm.clock.now()
 
-    def _uncordoned(self, act: Act, workflow: Workflow, bad: set[str]) -> None:
+    def _uncordoned(self, act: Act, workflow: Facts, bad: set[str]) -> None:
         if act.node in self.cordoned:
             raise Violation(f"a person's cordon was taken off {act.node}")
         if workflow.verb != "return":
@@ -208,17 +196,19 @@ class Oracle:
             raise Violation(f"{act.node} was returned although: {', '.join(sorted(bad & {'signal', 'unknown'}))}")
         if workflow.pk in self.skipped:
             return
+        steps = Step.objects.filter(workflow_id=workflow.pk, attempt=workflow.attempt, state="done")
+        done = set(steps.values_list("verb", flat=True))
         for verb in ("validate", "soak"):
-            if not Step.objects.filter(workflow=workflow, verb=verb, attempt=workflow.attempt, state="done").exists():
+            if verb not in done:
                 raise Violation(f"{act.node} was returned without {verb}")
         self._rebooted(act, workflow)
         reset, tested = self.reset_at.get(act.node), self.tested_at.get(act.node)
         if reset is not None and (tested is None or tested < reset):
             raise Violation(f"{act.node} was returned on a test from before its reset")
 
-    def _rebooted(self, act: Act, workflow: Workflow) -> None:
+    def _rebooted(self, act: Act, workflow: Facts) -> None:
         """A reboot that is told as done has changed the boot."""
-        done = Step.objects.filter(workflow=workflow, verb__in=("reboot", "power_cycle", "fence"), state="done")
+        done = Step.objects.filter(workflow_id=workflow.pk, verb__in=("reboot", "power_cycle", "fence"), state="done")
         if done.exists() and self.storm.nodes[act.node].boot_id == f"boot-{act.node}-1":
             raise Violation(f"{act.node} was returned as rebooted and runs since before its fault")
 
@@ -226,52 +216,50 @@ class Oracle:
 
     def granted(self, cluster: Cluster, rows: Sequence[Workflow]) -> None:
         """Called with what is being granted, in its transaction and before the claims are written."""
+        rows = [workflow for workflow in rows if _kind(workflow.verb)]
+        if not rows:
+            return
         now = self.storm.clock.now()
         halted = {"stopped", "breaker", "observe", "freeze", "approval"}
-        places = self._places()
-        used = {kind: self._used(kind, places) for kind in ("hold", "take_out", "in_flight")}
-        begun = list(Claim.objects.filter(kind="in_flight").values_list("node_id", "claimed_at"))
+        places, taken = self._places(), counted.rows(counted.CLAIMS)
+        used = {kind: self._used(kind, places, taken) for kind in ("hold", "take_out", "in_flight")}
+        begun = [at for kind, _, at, _ in taken if kind == "in_flight"]
+        facts, caps = counted.facts([workflow.pk for workflow in rows], now), list(Cap.objects.all())
         for workflow in rows:
-            kind = _kind(workflow.verb)
-            if kind is None:
-                continue
+            kind = _kind(workflow.verb) or ""
             self.grants += 1
-            bad = self._bad(workflow) & (halted - ({"freeze"} if kind == "hold" else set()))
+            bad = self._bad(facts[workflow.pk]) & (halted - ({"freeze"} if kind == "hold" else set()))
             if bad:
                 raise Violation(f"{kind} was granted for {workflow.node.name} although: {', '.join(sorted(bad))}")
             place = places.get(workflow.node_id)
             if place is None:
                 raise Violation(f"{kind} was granted for {workflow.node.name}, which is not managed")
             if not (kind == "take_out" and not place["pods"]):
-                self._fits(cluster, kind, place, used, places, [at for _, at in begun], now)
+                self._fits(cluster, caps, kind, place, used, places, begun, now)
             used[kind].add(workflow.node_id)
             if kind == "in_flight":
-                begun.append((workflow.node_id, now))
+                begun.append(now)
 
     @staticmethod
     def _places() -> dict[int, dict[str, Any]]:
-        rows = Node.objects.filter(managed=True, gone_at=None).values(
-            "pk", "name", "rack", "leaf", "tenant", "pods", "foreign_hold", "ready"
-        )
-        return {row["pk"]: {**row, "fleet": "", "cluster": ""} for row in rows}
+        names = ("pk", "name", "rack", "leaf", "tenant", "pods", "foreign_hold", "ready", "state", "verdict")
+        found = [dict(zip(names, row, strict=True)) for row in counted.rows(counted.PLACES)]
+        return {row["pk"]: {**row, "fleet": "", "cluster": ""} for row in found}
 
     @staticmethod
-    def _used(kind: str, places: dict[int, dict[str, Any]]) -> set[int]:
-        found = set(Claim.objects.filter(kind=kind, released_at=None).values_list("node_id", flat=True))
+    def _used(kind: str, places: dict[int, dict[str, Any]], taken: list[tuple[Any, ...]]) -> set[int]:
+        found = {node_id for of, node_id, _, is_held in taken if of == kind and is_held}
         if kind == "take_out":
-            states = dict(NodeLifecycle.objects.values_list("node_id", "state"))
-            verdicts = dict(NodeVerdict.objects.values_list("node_id", "verdict"))
             for pk, row in places.items():
-                if (
-                    row["foreign_hold"] or not row["ready"] or states.get(pk) in OUT
-                    or verdicts.get(pk, "unknown") in ("unknown", "lost")
-                ):  # fmt: skip
+                unwell = row["verdict"] in (None, "unknown", "lost")
+                if row["foreign_hold"] or not row["ready"] or row["state"] in OUT or unwell:
                     found.add(pk)
         return {pk for pk in found if pk in places}
 
     def _fits(
         self,
         cluster: Cluster,
+        caps: Sequence[Cap],
         kind: str,
         place: dict[str, Any],
         used: dict[str, set[int]],
@@ -283,7 +271,7 @@ class Oracle:
             return
         if cluster.half_open and kind != "hold" and len(used[kind] - {place["pk"]}) >= 1:
             raise Violation(f"{kind} for {place['name']}: more than one node after a reset or a raised mode")
-        for cap in Cap.objects.all():
+        for cap in caps:
             if cap.scope not in place or (cap.scope not in ("fleet", "cluster") and not place[cap.scope]):
                 continue
             inside = {pk for pk, row in places.items() if row[cap.scope] == place[cap.scope]}
@@ -309,21 +297,17 @@ class Oracle:
         self.stack.clear()
         if self.broken is not None:
             raise self.broken
-        for workflow in Workflow.objects.filter(state__in=OPEN_WORKFLOW_STATES).select_related("node"):
-            told = workflow.blocked_code and workflow.blocked_text
-            if workflow.state != WorkflowState.RUNNING and not told:
-                raise Violation(f"{workflow.label} is {workflow.state} and does not say why")
-            if workflow.state == WorkflowState.BLOCKED and not (workflow.blocked_since and workflow.blocked_until):
-                raise Violation(f"{workflow.label} is blocked ({workflow.blocked_code}) without since or until")
-            if workflow.state == WorkflowState.RUNNING and workflow.wake_at is None:
-                raise Violation(f"{workflow.label} runs and nothing will wake it")
+        for pk, state, told, timed, will_wake, code in counted.rows(counted.UNTOLD):
+            label = f"WF-{pk}"
+            if state != WorkflowState.RUNNING and not told:
+                raise Violation(f"{label} is {state} and does not say why")
+            if state == WorkflowState.BLOCKED and not timed:
+                raise Violation(f"{label} is blocked ({code}) without since or until")
+            if state == WorkflowState.RUNNING and not will_wake:
+                raise Violation(f"{label} runs and nothing will wake it")
         off = [name for name in self.storm.boots_at if name in self.storm.nodes]
-        if len(off) > self._most_in_flight():
+        if off and len(off) > sum(kind == "in_flight" and held for kind, _, _, held in counted.rows(counted.CLAIMS)):
             raise Violation(f"{len(off)} nodes boot at once")
-
-    @staticmethod
-    def _most_in_flight() -> int:
-        return Claim.objects.filter(kind="in_flight", released_at=None).count()
 
 
 def _kind(verb: str) -> str | None:

@@ -15,16 +15,15 @@ from typing import Any
 
 from django.db import connection
 
-from fleet.health.models import NodeVerdict, Signal
 from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle import approving, engine, grants, planner, services
 from fleet.lifecycle.context import Ports, Timing
-from fleet.lifecycle.machine import AWAKE
 from fleet.lifecycle.models import Workflow
 from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
 from fleet.ports.errors import TemporaryError, UnknownOutcome
 from fleet.ports.power import BmcTarget, PowerSeen, PowerVerb
 from tests.builders import TestClock
+from tests.domain.lifecycle import counted
 from tests.domain.lifecycle.oracle import Act, Oracle, Violation
 from tests.domain.lifecycle.world import Crash, Holds, Message, World
 
@@ -108,9 +107,6 @@ class Storm(World):
     def settle(self) -> None:
         """As the base does, then what the observer writes of it, and its word on nodes that people took back."""
         super().settle()
-        bad = Signal.objects.filter(cleared_at=None).values("node_id")
-        mended = NodeVerdict.objects.filter(verdict="unhealthy").exclude(node_id__in=bad)
-        mended.update(verdict="healthy", since=self.clock.now())
         if self.blind:
             return
         taken = []
@@ -132,6 +128,10 @@ class Storm(World):
         if taken:
             services.person_uncordoned(self.cluster.pk, taken, self.clock.now())
 
+    def renew(self, up: list[str]) -> None:
+        """Fresh telemetry, and the observer's word on what has no open signal any more."""
+        counted.renewed([self.ids[name] for name in up], self.clock.now())
+
     def live(self, seconds: float) -> None:
         """Time passes from one event to the next."""
         end = self.clock.now() + timedelta(seconds=seconds)
@@ -143,8 +143,7 @@ class Storm(World):
 
     def _next(self, end: Any) -> Any:
         now = self.clock.now()
-        wakes = Workflow.objects.filter(state__in=AWAKE, wake_at__gt=now).order_by("wake_at")
-        wake = wakes.values_list("wake_at", flat=True).first()
+        wake = counted.soonest(now)
         ends = [pod.deleting_since + timedelta(seconds=2) for pod in self.pods.values() if pod.deleting_since]
         later = [
             at for at in (wake, *self.boots_at.values(), *ends, now + timedelta(seconds=self.stride)) if at and at > now

@@ -25,10 +25,13 @@ from fleet.policy.models import BreakerRule, Cap, Window
 from fleet.tickets.models import Ticket
 from tests.builders import T0, TestClock, a_bmc, a_cluster, a_node, a_person, an_incident
 from tests.domain.lifecycle.oracle import Violation, signature
+from tests.domain.lifecycle.savepoints import carried
 from tests.domain.lifecycle.storm import Storm, die
 from tests.domain.lifecycle.world import a_pod
 
 NODES = {"n1": ("r1", ""), "n2": ("r1", ""), "n3": ("r1", "vision"), "n4": ("r2", "vision"), "n5": ("r2", "")}
+FLEET = {**NODES, **{f"n{number}": (f"r{number // 3 + 1}", "") for number in range(6, 16)}}
+"""Those and more, for stories in which much happens at once: what a sweep costs is shared by all."""
 CAPS = (
     ("hold", "fleet", 4, None, None), ("hold", "rack", None, 70.0, None), ("take_out", "rack", 2, None, None),
     ("take_out", "fleet", None, 70.0, None), ("in_flight", "rack", 1, None, None),
@@ -50,11 +53,11 @@ class Story:
         )
         BreakerRule.objects.all().delete()
         BreakerRule.objects.create(cluster_id=self.cluster.pk, percent=1, least=4, window=300, failed=4, cooldown=60)
-        self.names = list(NODES)[:nodes]
+        self.names = list(FLEET)[:nodes]
         for person in PEOPLE:
             a_person(person)
         for name in self.names:
-            rack, tenant = NODES[name]
+            rack, tenant = FLEET[name]
             a_bmc(a_node(self.cluster, name, rack=rack, leaf="l1", tenant=tenant))
         self.storm = Storm(self.cluster, self.clock)
         for name in self.names:
@@ -282,5 +285,6 @@ class Story:
 def a_story(nodes: int = 5) -> Iterator[Story]:
     """A fleet whose rows are gone again at the end."""
     with pytest.MonkeyPatch.context() as patch, transaction.atomic():
-        yield Story(patch, nodes)
+        with carried():
+            yield Story(patch, nodes)
         transaction.set_rollback(True)

@@ -154,9 +154,12 @@ class World:
             if pod.deleting_since and not pod.finalizers and now >= pod.deleting_since + timedelta(seconds=2):
                 del self.pods[key]
         up = [name for name, node in self.nodes.items() if node.ready]
-        NodeVerdict.objects.filter(node__name__in=up).update(telemetry_at=now)
+        self.renew(up)
         for name in up:
             self.nodes[name] = dataclasses.replace(self.nodes[name], heartbeat_at=now)
+
+    def renew(self, up: list[str]) -> None:
+        NodeVerdict.objects.filter(node__name__in=up).update(telemetry_at=self.clock.now())
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
         """Let time pass second by second: ticks, messages, physics. True as soon as `until` holds."""
