@@ -24,10 +24,10 @@ test: $(DEV) ## every test that runs on a bare machine
 test-all: $(DEV) ## every group that can run here, slow ones too
 	@failed=0; $(PY) -m pytest -n 2 -m "not labs" tests || failed=1; $(PY) -m pytest -m labs tests || failed=1; exit $$failed
 
-soak: $(DEV) ## schedules drawn over the engine, then kill -9 of its processes; CORE=, SCHEDULES=, EFFECTS=, KILLS=
+soak: $(DEV) ## schedules drawn over the engine, then kill -9 of its processes; CORE=, SCHEDULES=, EFFECTS=, KILLS=, SECONDS=, FOLDER=
 	@$(PY) -m tests.labs.schedules --core $(or $(CORE),100000) --postgres $(or $(SCHEDULES),2000) \
-		--effects $(or $(EFFECTS),10000)
-	@$(PY) -m tests.labs.kills --kills $(or $(KILLS),50)
+		--effects $(or $(EFFECTS),10000) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FOLDER),--folder $(FOLDER))
+	@test "$(KILLS)" = 0 || $(PY) -m tests.labs.kills --kills $(or $(KILLS),50)
 
 fuzz: $(FUZZ) ## hostile input against every parser; SECONDS=N for each, PARSER=one of them
 	@$(PY) -m tests.fuzz $(or $(PARSER),all) --seconds $(or $(SECONDS),60)

@@ -6,18 +6,18 @@ weather clears and everything must end. `MUSTER_SCHEDULES` sets how many, `make 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from tests.domain.lifecycle.storm import MOODS
 from tests.domain.lifecycle.story import NODES, PEOPLE, Story, a_story
-from tests.labs.tally import told
+from tests.labs.tally import rounds, told
 
 NAMES = st.sampled_from(list(NODES))
 POINTS = st.integers(1, 90)
@@ -155,15 +155,16 @@ class Schedules(RuleBasedStateMachine):
 
 @pytest.mark.django_db
 def test_no_schedule_breaks_an_invariant() -> None:
-    run_state_machine_as_test(
-        Schedules,
-        settings=settings(
-            max_examples=int(os.environ.get("MUSTER_SCHEDULES", "4")),
-            stateful_step_count=8,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate],
-            print_blob=True,
-        ),
-    )
+    for seed, count in rounds("MUSTER_SCHEDULES", 4, each=20):
+        run_state_machine_as_test(
+            seeded(seed)(Schedules),
+            settings=settings(
+                max_examples=count,
+                stateful_step_count=8,
+                deadline=None,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+                phases=[Phase.generate],
+                print_blob=True,
+            ),
+        )

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tests.labs.tally import told
+from tests.labs.tally import rounds, told
 from tests.unit.lifecycle.model import NODES, Model
 
 NODE = st.integers(0, NODES - 1)
@@ -89,14 +88,15 @@ class Core(RuleBasedStateMachine):
 
 
 def test_no_schedule_over_the_pure_core_breaks_an_invariant() -> None:
-    run_state_machine_as_test(
-        Core,
-        settings=settings(
-            max_examples=int(os.environ.get("MUSTER_CORE_SCHEDULES", "150")),
-            stateful_step_count=20,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate],
-        ),
-    )
+    for seed, count in rounds("MUSTER_CORE_SCHEDULES", 150, each=1000):
+        run_state_machine_as_test(
+            seeded(seed)(Core),
+            settings=settings(
+                max_examples=count,
+                stateful_step_count=20,
+                deadline=None,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+                phases=[Phase.generate],
+            ),
+        )
