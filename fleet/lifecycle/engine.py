@@ -125,7 +125,8 @@ def _guarded(
     What a step looks at before it asks for its claim needs the ports, and takes nothing of its deadline.
     """
     early = driver_word.awaited(workflow, clock.now()) or _may_run(workflow.cluster, workflow, clock.now())
-    people = step.state == "failed"  # a ticket is open, and the node looks as if it had been taken back meanwhile
+    # A ticket is open, and the node looks as if it had been taken back meanwhile; an abort exchanged the verb.
+    people = step.state == "failed" and step.verb == workflow.verb
     asks = None if early or people else _asks(workflow)
     ahead = AHEAD.get(workflow.verb) if asks else None
     if ahead is None and not people:

@@ -114,9 +114,12 @@ class Slow(Death):
             raise
 
 
-def test_a_node_that_is_given_up_in_the_middle_of_the_fence_keeps_no_taint_of_ours(world: World) -> None:
+def test_a_host_that_did_not_come_back_and_is_given_up_keeps_no_taint_of_ours(world: World) -> None:
     workflow = lost(world)
     assert world.run(120, lambda: bool(world.nodes[NODE].taints))
+    world.bmc[NODE] = "lies"  # from here on it powers nothing on
+    assert world.run(600, lambda: again(workflow).state == "repair")
+    assert world.nodes[NODE].taints, "its pods stay where they went"
     services.abort(workflow.pk, "ann", "we swap the host", world.clock.now())
     assert world.run(60, lambda: again(workflow).state == "cancelled")
     assert world.nodes[NODE].taints == () and world.nodes[NODE].annotations == {}
