@@ -25,6 +25,7 @@ from fleet.lifecycle.context import JobPlace, Ports, Timing
 from fleet.ports.cluster import ClusterActor, ClusterReader
 from fleet.ports.errors import PermanentError
 from fleet.ports.fabric import FabricReader
+from fleet.ports.gangs import GangPoll, GangWatcher
 from fleet.ports.history import History
 from fleet.ports.metrics import MetricsReader
 from fleet.ports.power import BmcTarget, PowerPort
@@ -71,6 +72,24 @@ def reader(cluster: Cluster) -> ClusterReader:
         cluster.context or None,
         allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
     )
+
+
+def gang_watcher(cluster: Cluster) -> GangWatcher | None:
+    """The custom resources that speak of gangs, read with the reading credential; None without an API server."""
+    if not (cluster.kubeconfig or cluster.in_cluster):
+        return None
+    from fleet.adapters import kubernetes
+
+    return kubernetes.gang_watcher(
+        None if cluster.in_cluster else cluster.kubeconfig,
+        cluster.context or None,
+        allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
+    )
+
+
+def gang_polls(cluster: Cluster) -> list[GangPoll]:
+    """The schedulers of the cluster that have no watch and are asked again and again."""
+    return []
 
 
 def has_nodes(cluster: Cluster) -> bool:

@@ -32,6 +32,7 @@ from fleet.observer.discovery import Discovery
 from fleet.observer.doors import open_doors
 from fleet.observer.fabric import Fabric
 from fleet.observer.front import PLAIN, Front, Tls, listen
+from fleet.observer.gangs import TURN_EVERY, Gangs
 from fleet.observer.grey import Grey
 from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
@@ -50,6 +51,7 @@ from fleet.ports.cluster import Change, ClusterReader, WatchState
 from fleet.ports.errors import PortError
 from fleet.ports.metrics import MetricsReader
 from fleet.readmodels.fleet_blob import Publisher
+from fleet.readmodels.gang_outs import outs
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.gleaning import Gleaner
 from fleet.telemetry.intake import Intake
@@ -111,6 +113,11 @@ class Observer:
         publisher = Publisher(session.cluster_id, session.name)
         turn = self._guarded(lambda: publisher.turn(len(session.node_ids)))
         self.pages = Loop(session, "pages", turn, PAGES_EVERY)
+        self.gangs = Gangs(
+            session, self.world, self.conditions,
+            lambda: wiring.gang_watcher(session.cluster), lambda: wiring.gang_polls(session.cluster),
+            lambda: session.once(lambda: outs(session.cluster_id)),
+        )  # fmt: skip
         self.threads: list[threading.Thread] = []
 
     def resolve(self, name: str) -> str | Ambiguous | None:
@@ -155,7 +162,7 @@ class Observer:
         session = self.session
         garbage.begin()
         session.persist(self._remember)
-        watches = (("nodes", self.world.node_change), ("pods", self.world.pod_change))
+        watches = (("nodes", self.world.node_change), ("pods", self._pod_change))
         for resource, take in watches:
             self._thread(f"watch-{resource}", lambda resource=resource, take=take: self._watch(resource, take))  # type: ignore[misc]
         self._add(Loop(session, "writer", self._guarded(self.writer.turn), FLUSH_EVERY))
@@ -167,7 +174,12 @@ class Observer:
         self._add(self.rights)
         self._add(Loop(session, "targets", self.listed.look, LOOK_EVERY))
         self._add(self.pages)
+        self._add(Loop(session, "gangs", self._guarded(self.gangs.turn), TURN_EVERY))
         self._thread("ready", self._announce)
+
+    def _pod_change(self, change: Change) -> None:
+        self.world.pod_change(change)
+        self.gangs.pod_change(change)
 
     def _remember(self) -> None:
         session = self.session

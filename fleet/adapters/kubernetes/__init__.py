@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fleet.adapters.kubernetes.acting import KubernetesActor
     from fleet.adapters.kubernetes.objects import CustomObjects
     from fleet.adapters.kubernetes.reading import KubernetesReader
+    from fleet.adapters.kubernetes.schedulers.watching import GangWatches
 
 
 def reader(
@@ -28,6 +29,16 @@ def reader(
     from fleet.adapters.kubernetes.reading import KubernetesReader
 
     return KubernetesReader(ApiServer(kubeconfig, context, allow_exec), node_selector=node_selector)
+
+
+def gang_watcher(
+    kubeconfig: str | None, context: str | None = None, *, allow_exec: frozenset[str] = frozenset()
+) -> GangWatches:
+    """A GangWatcher on `kubeconfig` (None: in-cluster). PermanentError when the kubeconfig cannot be used."""
+    from fleet.adapters.kubernetes.client import ApiServer
+    from fleet.adapters.kubernetes.schedulers.watching import GangWatches
+
+    return GangWatches(ApiServer(kubeconfig, context, allow_exec))
 
 
 def actor(

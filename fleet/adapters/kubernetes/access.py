@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from fleet.adapters.kubernetes.client import ApiServer, decode
 from fleet.adapters.kubernetes.errors import refused
-from fleet.adapters.kubernetes.shapes import mapping, text
 from fleet.ports.errors import MissingRight, NotFound
+from fleet.ports.shapes import mapping, text
 
 _PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 

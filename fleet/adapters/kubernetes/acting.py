@@ -14,7 +14,6 @@ from fleet.adapters.kubernetes import access, decode, job, lease
 from fleet.adapters.kubernetes.client import MERGE_PATCH, ApiServer
 from fleet.adapters.kubernetes.client import decode as parsed
 from fleet.adapters.kubernetes.errors import Answer, eviction_refused, refused
-from fleet.adapters.kubernetes.shapes import items, mapping
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.cluster import (
     GPU_SERVICE_ON,
@@ -29,6 +28,7 @@ from fleet.ports.cluster import (
     PodSeen,
 )
 from fleet.ports.errors import Conflict, NotFound, PortError, UnknownOutcome
+from fleet.ports.shapes import items, mapping
 
 NODES = "/api/v1/nodes"
 _JOBS = "jobs.batch"

@@ -13,8 +13,8 @@ from fleet.adapters.kubernetes.gang import links_of
 from fleet.adapters.kubernetes.gangrole import role_of
 from fleet.adapters.kubernetes.member import member_of
 from fleet.adapters.kubernetes.needs import DEVICE, GPU_RESOURCES, amounts
-from fleet.adapters.kubernetes.shapes import items, mapping, moment, strings, text, texts, whole
 from fleet.ports.cluster import EventSeen, NodeSeen, PodKind, PodSeen
+from fleet.ports.shapes import items, mapping, moment, strings, text, texts, whole
 
 _MIRROR = "kubernetes.io/config.mirror"
 _BULKY = "kubectl.kubernetes.io/last-applied-configuration"

@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 from urllib3 import exceptions as wire
 
-from fleet.adapters.kubernetes.shapes import items, mapping
 from fleet.ports.errors import (
     Conflict,
     EvictionBlocked,
@@ -26,6 +25,7 @@ from fleet.ports.errors import (
     TemporaryError,
     UnknownOutcome,
 )
+from fleet.ports.shapes import items, mapping
 
 _CANNOT = re.compile(r'cannot (\S+) resource "([^"]+)"')
 _BUDGET = re.compile(r"[Dd]isruption budget (\S+?)[ .,](?:needs|is|does)")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleet.adapters.kubernetes.shapes import mapping, text
 from fleet.ports.gangs import System, key_of
+from fleet.ports.shapes import mapping, text
 
 _LWS_NAME, _LWS_INDEX = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.adapters.kubernetes.shapes import items, mapping, text, whole
 from fleet.ports.cluster import PURPOSE_LABEL, JobRequest, JobSeen
+from fleet.ports.shapes import items, mapping, text, whole
 
 KEEP_SECONDS = 3600
 MANAGED_BY = {"app.kubernetes.io/managed-by": "muster"}

@@ -11,9 +11,9 @@ from typing import Any
 
 from fleet.adapters.kubernetes.client import ApiServer
 from fleet.adapters.kubernetes.errors import refused
-from fleet.adapters.kubernetes.shapes import mapping, moment, text, whole
 from fleet.ports.clock import Clock
 from fleet.ports.errors import Conflict, NotFound
+from fleet.ports.shapes import mapping, moment, text, whole
 
 NAME = "muster"
 _RESOURCE = "leases.coordination.k8s.io"

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.adapters.kubernetes.needs import need_of
-from fleet.adapters.kubernetes.shapes import items, mapping, moment, text, whole
 from fleet.ports.gangs import Member, MemberState, ReasonCode, Said
+from fleet.ports.shapes import items, mapping, moment, text, whole
 
 _TOTAL = "kueue.x-k8s.io/pod-group-total-count"
 _QUEUES = (

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from fleet.adapters.kubernetes.shapes import MOST, items, mapping, strings, text, texts
 from fleet.ports.gangs import Match, Need, Toleration
+from fleet.ports.shapes import MOST, items, mapping, strings, text, texts
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 DEVICE = re.compile(r"^(nvidia\.com/(gpu|mig-.+)|amd\.com/gpu.*|gpu\.intel\.com/.+|habana\.ai/.+)$")

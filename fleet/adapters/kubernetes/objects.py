@@ -10,7 +10,7 @@ from typing import Any
 from fleet.adapters.kubernetes import access
 from fleet.adapters.kubernetes.client import MERGE_PATCH, ApiServer, decode
 from fleet.adapters.kubernetes.errors import refused
-from fleet.adapters.kubernetes.shapes import items, mapping, text
+from fleet.ports.shapes import items, mapping, text
 
 PAGE = "500"
 

@@ -15,11 +15,11 @@ from urllib.parse import quote
 from fleet.adapters.kubernetes import access, decode
 from fleet.adapters.kubernetes.client import ApiServer
 from fleet.adapters.kubernetes.requests import Requests
-from fleet.adapters.kubernetes.shapes import items, mapping, moment, text
 from fleet.adapters.kubernetes.watch import PAGE, ListWatch, Resource, Tuning
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.cluster import Change, EventSeen, NodeSeen, PodSeen, RequestSeen, WatchState
 from fleet.ports.errors import MissingRight, NotFound, ResyncNeeded
+from fleet.ports.shapes import items, mapping, moment, text
 
 NODES, PODS, EVENTS = "/api/v1/nodes", "/api/v1/pods", "/api/v1/events"
 _NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"

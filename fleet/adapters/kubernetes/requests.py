@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 from fleet.adapters.kubernetes.client import ApiServer
-from fleet.adapters.kubernetes.shapes import items, mapping, moment, text
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import RequestSeen
 from fleet.ports.errors import NotFound
+from fleet.ports.shapes import items, mapping, moment, text
 
 GROUPS_KEPT = 300.0
 """Seconds for which the server's list of API groups is believed."""

@@ -20,13 +20,13 @@ from fleet.adapters.kubernetes.client import PAGE_SECONDS, ApiServer
 from fleet.adapters.kubernetes.decode import version_of
 from fleet.adapters.kubernetes.doubt import Doubt
 from fleet.adapters.kubernetes.errors import Answer, Call, broken, refused
-from fleet.adapters.kubernetes.shapes import items, mapping, text
 from fleet.adapters.kubernetes.state import StreamState
 from fleet.adapters.kubernetes.wire import Cutter
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import Change, ChangeKind, NodeSeen, PodSeen, WatchState
 from fleet.ports.errors import PortError, ResyncNeeded, TemporaryError
 from fleet.ports.gangs import Spoken
+from fleet.ports.shapes import items, mapping, text
 
 PAGE = 500
 LONGEST_LINE = 64 << 20

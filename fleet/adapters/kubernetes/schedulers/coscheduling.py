@@ -18,8 +18,8 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     ref_of,
     spoken_key,
 )
-from fleet.adapters.kubernetes.shapes import mapping, moment, text
 from fleet.ports.gangs import GangObject, QueueObject, Quota, Spoken
+from fleet.ports.shapes import mapping, moment, text
 
 GROUP = "scheduling.x-k8s.io"
 

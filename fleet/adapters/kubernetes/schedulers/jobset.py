@@ -21,8 +21,8 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     ref_of,
     spoken_key,
 )
-from fleet.adapters.kubernetes.shapes import items, mapping, text
 from fleet.ports.gangs import GangObject, Part, Said, Spoken
+from fleet.ports.shapes import items, mapping, text
 
 
 def job_set(raw: Raw) -> Spoken:

@@ -17,8 +17,8 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     ref_of,
     spoken_key,
 )
-from fleet.adapters.kubernetes.shapes import mapping, text
 from fleet.ports.gangs import GangObject, Part, Said, Spoken
+from fleet.ports.shapes import mapping, text
 
 
 def train_job(raw: Raw) -> Spoken:

@@ -17,8 +17,8 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     ref_of,
     spoken_key,
 )
-from fleet.adapters.kubernetes.shapes import mapping
 from fleet.ports.gangs import GangObject, Part, Ref, Spoken
+from fleet.ports.shapes import mapping
 
 MOST_REPLICAS = 10_000  # an odd number must not become as many objects
 

@@ -19,8 +19,8 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     ref_of,
     spoken_key,
 )
-from fleet.adapters.kubernetes.shapes import items, mapping, text
 from fleet.ports.gangs import GangObject, Guarantee, Ref, Said, Spoken
+from fleet.ports.shapes import items, mapping, text
 
 GROUP = "scheduling.k8s.io"
 _PLACED = ("PodGroupInitiallyScheduled", "PodGroupScheduled")

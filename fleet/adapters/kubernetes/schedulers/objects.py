@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from fleet.adapters.kubernetes.gang import links_of
-from fleet.adapters.kubernetes.shapes import items, mapping, moment, text, texts, whole
 from fleet.ports.gangs import ReasonCode, Ref, Said, Spoken, System
+from fleet.ports.shapes import items, mapping, moment, text, texts, whole
 
 Raw = Mapping[str, Any]
 

@@ -22,9 +22,9 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     spoken_key,
 )
 from fleet.adapters.kubernetes.schedulers.rayspec import facts_of, groups_of
-from fleet.adapters.kubernetes.shapes import mapping, moment, text
 from fleet.ports.gangs import GangObject, Said, Spoken
 from fleet.ports.ray import RayFacts, RayRetention
+from fleet.ports.shapes import mapping, moment, text
 
 GROUP = "ray.io"
 VERSIONS = ("v1", "v1alpha1")

@@ -12,9 +12,9 @@ from typing import Any
 
 from fleet.adapters.kubernetes.needs import DEVICE, amounts, need_of, quantity
 from fleet.adapters.kubernetes.schedulers.objects import Raw, number
-from fleet.adapters.kubernetes.shapes import items, mapping, text, texts
 from fleet.ports.gangs import Part
 from fleet.ports.ray import NO_LIMIT, RayFacts, RayGroup, RayRetention
+from fleet.ports.shapes import items, mapping, text, texts
 
 RECOVERY_ENV = "RAY_gcs_rpc_server_reconnect_timeout_s"
 RECOVERY_SECONDS = 600

@@ -22,8 +22,8 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     ref_of,
     spoken_key,
 )
-from fleet.adapters.kubernetes.shapes import items, mapping, moment, text
 from fleet.ports.gangs import GangObject, Part, QueueObject, Quota, ReasonCode, Said, Spoken, Topology
+from fleet.ports.shapes import items, mapping, moment, text
 
 GROUP, BATCH, TOPOLOGY = "scheduling.volcano.sh", "batch.volcano.sh", "topology.volcano.sh"
 _REASONS: dict[str, ReasonCode] = {

@@ -23,12 +23,12 @@ from fleet.adapters.kubernetes.schedulers import (
     volcano,
 )
 from fleet.adapters.kubernetes.schedulers.objects import Reader
-from fleet.adapters.kubernetes.shapes import items, mapping, text
 from fleet.adapters.kubernetes.watch import ListWatch, Resource, Tuning
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.cluster import Change, WatchState
 from fleet.ports.errors import NotFound
 from fleet.ports.gangs import Kind
+from fleet.ports.shapes import items, mapping, text
 
 MODULES = (ray, coscheduling, volcano, kai, kueue, native, jobset, lws, kubeflow)
 READERS: tuple[Reader, ...] = tuple(reader for module in MODULES for reader in module.READERS)

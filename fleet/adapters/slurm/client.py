@@ -1,0 +1,125 @@
+"""One slurmrestd: requests with a token, in the version that both sides know.
+
+Decides the newest version of the API that is served and known here, asked anew when it is gone after an upgrade, and
+that an answer counts by its body: 200 with errors is an error, 500 with a useful body is one too. Refuses redirects,
+retries and to quote a token.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import urllib3
+
+from fleet.adapters.slurm import Connection
+from fleet.ports import httpread
+from fleet.ports.errors import MissingRight, NotFound, PermanentError, TemporaryError, UnknownOutcome
+from fleet.ports.shapes import items, mapping, text
+
+VERSIONS = tuple(f"v0.0.{n}" for n in range(45, 37, -1))
+"""From 26.05 (45) down to 22.05 (38). A server serves three or four of them at a time."""
+AT_ONCE = 2
+_DENIED = (2010, 5001, 5005)  # invalid user id, protocol authentication errors
+_UNKNOWN_NODE = 2009
+
+
+class Slurmrestd:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._base = connection.url.rstrip("/")
+        self._pool = httpread.connections(connection.verify, AT_ONCE, connection.timeout)
+        self._version = ""
+
+    @property
+    def version(self) -> str:
+        """Such as `v0.0.42`; found by asking for a ping from the newest down."""
+        if not self._version:
+            for version in VERSIONS:
+                status, body = self._send("GET", f"/slurm/{version}/ping", None)
+                if status == 404:
+                    continue
+                self._judged(status, body, f"/slurm/{version}/ping")
+                self._version = version
+                break
+            else:
+                text = f"{self._base} serves none of {VERSIONS[-1]} to {VERSIONS[0]}."
+                raise PermanentError(text, code="slurm_version")
+        return self._version
+
+    def get(self, what: str) -> dict[str, Any]:
+        """One resource (`jobs`, `nodes`, `partitions`, `node/NAME`), its errors raised."""
+        path = f"/slurm/{self.version}/{quote(what, safe='/?=&')}"
+        status, body = self._send("GET", path, None)
+        if status == 404:
+            self._version = ""  # an upgrade took the version away: the next call asks again
+        return self._judged(status, body, path)
+
+    def post(self, what: str, payload: dict[str, Any]) -> dict[str, Any]:
+        path = f"/slurm/{self.version}/{quote(what, safe='/')}"
+        status, body = self._send("POST", path, orjson.dumps(payload))
+        if status == 405:
+            raise PermanentError("This Slurm takes no changes by REST (before 23.02).", code="slurm_read_only")
+        return self._judged(status, body, path)
+
+    def at_least(self, version: int) -> bool:
+        return int(self.version.rsplit(".", 1)[1]) >= version
+
+    def _send(self, method: str, path: str, payload: bytes | None) -> tuple[int, bytes]:
+        connection = self._connection
+        headers = {
+            "User-Agent": "muster",
+            "Accept": "application/json",
+            "X-SLURM-USER-NAME": connection.user,
+            "X-SLURM-USER-TOKEN": connection.token(),
+        }
+        if payload is not None:
+            headers["Content-Type"] = "application/json"
+        deadline = time.monotonic() + connection.timeout
+        try:
+            response = self._pool.request(
+                method, self._base + path, body=payload, headers=headers, preload_content=False, redirect=False
+            )
+            return response.status, httpread.whole(response, connection.max_bytes, deadline)
+        except urllib3.exceptions.NewConnectionError as error:
+            raise TemporaryError(f"slurmrestd at {self._base} cannot be reached.", code="slurm_unreachable") from error
+        except urllib3.exceptions.SSLError as error:
+            words = f"The certificate of {self._base} is not accepted: {httpread.first_line(error)}."
+            raise PermanentError(words, code="slurm_tls") from error
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, httpread.NotWhole) as error:
+            if method != "GET":
+                words = f"slurmrestd at {self._base} broke off while it was told something: {type(error).__name__}."
+                raise UnknownOutcome(words) from error
+            words = f"slurmrestd at {self._base} did not answer whole within {connection.timeout:g} s."
+            raise TemporaryError(words, code="slurm_timeout") from error
+
+    def _judged(self, status: int, body: bytes, path: str) -> dict[str, Any]:
+        try:
+            answer = mapping(orjson.loads(body))
+        except orjson.JSONDecodeError as error:
+            if status in (401, 403):
+                raise self._denied(f"HTTP {status}") from error
+            raise TemporaryError(
+                f"slurmrestd answered {path} with no JSON (HTTP {status}).", code="slurm_garbage"
+            ) from error
+        errors = [entry for entry in items(answer.get("errors")) if entry]
+        numbers = {entry.get("error_number") or entry.get("errno") for entry in errors}
+        words = "; ".join(dict.fromkeys(filter(None, (_words(entry) for entry in errors))))[:500]
+        if status in (401, 403) or numbers & set(_DENIED):
+            raise self._denied(words or f"HTTP {status}")
+        if status == 404 or _UNKNOWN_NODE in numbers:
+            raise NotFound(f"Slurm knows no {path}: {words or 'HTTP 404'}.")
+        if errors or status >= 400:
+            raise TemporaryError(f"Slurm refused {path}: {words or f'HTTP {status}'}.", code="slurm_error")
+        return answer
+
+    def _denied(self, words: str) -> MissingRight:
+        return MissingRight(
+            "use", "slurmrestd", f"slurmrestd does not accept the token of {self._connection.user}: {words}."
+        )
+
+
+def _words(entry: dict[str, Any]) -> str:
+    return text(entry.get("description")) or text(entry.get("error"))

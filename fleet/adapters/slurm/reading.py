@@ -1,0 +1,46 @@
+"""GangPoll on slurmrestd: jobs, nodes and partitions in one reading.
+
+Decides that jobs and nodes are one picture and partitions are beside it: without the first there is no reading, without
+the last one it says so. Refuses Slurm's own statistics, which lag behind its jobs.
+"""
+
+from __future__ import annotations
+
+from fleet.adapters.slurm import Connection
+from fleet.adapters.slurm import jobs as decode_jobs
+from fleet.adapters.slurm import nodes as decode_nodes
+from fleet.adapters.slurm.client import Slurmrestd
+from fleet.adapters.slurm.roots import with_roots
+from fleet.ports.clock import SYSTEM_CLOCK, Clock
+from fleet.ports.errors import PortError
+from fleet.ports.gangs import Reading, System
+from fleet.ports.shapes import items
+
+
+class SlurmPoll:
+    system: System = "slurm"
+
+    def __init__(self, connection: Connection, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.rest = Slurmrestd(connection)
+        self._clock = clock
+
+    def read(self) -> Reading:
+        at, troubles = self._clock.now(), []
+        raw_jobs = [raw for raw in items(self.rest.get("jobs").get("jobs")) if decode_jobs.is_open(raw)]
+        raw_nodes = items(self.rest.get("nodes").get("nodes"))
+        jobs = with_roots(decode_jobs.gang(raw) for raw in raw_jobs)
+        planned = decode_nodes.planned(jobs)
+        offers = tuple(decode_nodes.offer(raw, planned) for raw in raw_nodes)
+        try:
+            partitions = items(self.rest.get("partitions").get("partitions"))
+        except PortError as error:
+            partitions = []
+            troubles.append(f"Partitions are not known: {error}")
+        return Reading(
+            at,
+            objects=jobs,
+            members=tuple(member for raw in raw_jobs for member in decode_jobs.members(raw)),
+            queues=tuple(decode_nodes.partition(raw, jobs, offers) for raw in partitions),
+            offers=offers,
+            troubles=tuple(troubles),
+        )

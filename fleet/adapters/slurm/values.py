@@ -1,0 +1,119 @@
+"""Slurm's values in any of its API's versions.
+
+Decides that a number may come plain or as {set, infinite, number}, a state as a word, a word with flags or a list, and
+0 as "never" for a time. Refuses to tell what is not set: it is None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fleet.ports.shapes import MOST, strings, text
+
+_GPU = re.compile(r"(?:^|,)\s*(?:gres[/:])?gpu(?::(?P<type>[A-Za-z][\w.-]*))?(?:[:=](?P<count>\d+)(?P<thousand>K)?)?")
+_RANGE = re.compile(r"^(\d+)-(\d+)$")
+_LAST_SECOND = 253_370_764_800  # in the year 9000: what lies behind it is Slurm's "infinite"
+MOST_HOSTS = 200_000
+_TRES = re.compile(r"(?:^|,)([\w/:.]+)=([\d.]+)([KMGT]?)")
+_BYTES = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+
+
+def number(value: Any) -> int | None:
+    """A count; None for unset and infinite. Old versions tell the largest numbers for both."""
+    if isinstance(value, dict):
+        if value.get("set") is not True or value.get("infinite") is True:
+            return None
+        value = value.get("number")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        return None
+    return int(value) if -MOST <= value < 4_294_967_293 else None
+
+
+def moment(value: Any) -> datetime | None:
+    """A time in seconds; 0 is "never"."""
+    seconds = value.get("number") if isinstance(value, dict) and value.get("set") is True else value
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < _LAST_SECOND:
+        return None
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def states(value: Any, flags: Any = None) -> frozenset[str]:
+    """All words of a state in capitals: the base state and its flags, however they are told."""
+    words = [text(value)] if isinstance(value, str) else list(strings(value))
+    words += [text(flags)] if isinstance(flags, str) else list(strings(flags))
+    return frozenset(part.strip("*~#!%$@^-").upper() for word in words for part in word.split("+") if part)
+
+
+def gpus(gres: Any) -> int:
+    """GPUs of a text like `gpu:h100:8(S:0-1),nvme:2`, `gres/gpu:8` or `gpu:h100:8(IDX:0-7)`; a bare `gpu` is one."""
+    if not isinstance(gres, str):
+        return 0
+    plain = re.sub(r"\([^)]*\)", "", gres)
+    return sum(
+        (1 if found["count"] is None else min(MOST, int(found["count"]))) * (1024 if found["thousand"] else 1)
+        for found in _GPU.finditer(plain)
+    )
+
+
+def tres(raw: Any) -> Mapping[str, float]:
+    """`cpu=1,mem=40000M,node=2`: counts, memory in MiB."""
+    found: dict[str, float] = {}
+    for name, amount, unit in _TRES.findall(raw if isinstance(raw, str) else ""):
+        try:
+            found[name] = float(amount) * (_BYTES[unit] if name == "mem" else {"K": 1024}.get(unit, 1))
+        except ValueError:
+            continue
+    return found
+
+
+def hosts(raw: Any) -> tuple[str, ...]:
+    """A host list in full: `gpu-[01-03,07],login` and lists in lists of older versions. At most MOST_HOSTS names."""
+    if isinstance(raw, dict):
+        raw = raw.get("list") or raw.get("nodes")
+    found: list[str] = []
+    for word in _split(raw if isinstance(raw, str) else ""):
+        for name in _expanded(word):
+            found.append(name)
+            if len(found) >= MOST_HOSTS:
+                return tuple(found)
+    return tuple(dict.fromkeys(found))
+
+
+def _split(raw: str) -> Iterator[str]:
+    """By commas that are outside of brackets."""
+    depth, word = 0, ""
+    for character in raw:
+        if character == "," and depth == 0:
+            if word.strip():
+                yield word.strip()
+            word = ""
+            continue
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        word += character
+    if word.strip() and word.strip() not in ("(null)", "None assigned"):
+        yield word.strip()
+
+
+def _expanded(word: str) -> Iterator[str]:
+    start = word.find("[")
+    end = word.find("]", start)
+    if start < 0 or end < 0:
+        yield word
+        return
+    for middle in word[start + 1 : end].split(","):
+        for tail in _expanded(word[end + 1 :]):
+            for part in _counted(middle.strip()):
+                yield word[:start] + part + tail
+
+
+def _counted(middle: str) -> Iterator[str]:
+    match = _RANGE.match(middle)
+    if match is None:
+        yield middle
+        return
+    first, last = int(match[1]), int(match[2])
+    for n in range(first, min(last, first + MOST_HOSTS) + 1):
+        yield str(n).zfill(len(match[1]))
