@@ -84,6 +84,7 @@ class Tally:
     members: dict[tuple[str, ScopeKey], dict[int, str]] = field(default_factory=dict)
     clears_at: dict[tuple[str, ScopeKey], datetime] = field(default_factory=dict)
     begun: dict[ScopeKey, list[datetime]] = field(default_factory=dict)  # disruptive verbs, for the rates
+    shares: dict[tuple[str, int], datetime] = field(default_factory=dict)  # (kind, node id) -> since when it has one
 
     def add(self, kind: str, place: Place) -> None:
         for key in place.scopes:
@@ -95,8 +96,22 @@ class Tally:
             self.begun.setdefault(key, []).append(at)
 
     def used(self, kind: str, key: ScopeKey, without: int | None = None) -> dict[int, str]:
+        """Without the node that asks, and, where it has its share, without those that got theirs later.
+
+        More may have one than fit by now: after a reset of the breaker, or under a cap that was lowered. If each of
+        them waited for the others, none would ever go on.
+        """
         found = self.members.get((kind, key), {})
-        return {node: name for node, name in found.items() if node != without}
+        mine = self.shares.get((kind, without)) if without is not None else None
+        return {
+            node: name
+            for node, name in found.items()
+            if node != without and (mine is None or not self._after(kind, node, (mine, without or 0)))
+        }
+
+    def _after(self, kind: str, node: int, mine: tuple[datetime, int]) -> bool:
+        since = self.shares.get((kind, node))
+        return since is not None and (since, node) > mine
 
 
 def decide(kind: str, place: Place, caps: Sequence[CapRule], tally: Tally, now: datetime) -> Decision:

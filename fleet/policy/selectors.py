@@ -159,6 +159,8 @@ def _count_claims(tally: Tally, places: dict[int, Place], now: datetime) -> None
         if place is None:
             continue
         tally.add(kind, place)
+        if kind != IN_FLIGHT:  # who came later may be under its verb all the same
+            tally.shares[kind, node_id] = claimed_at
         clears = claimed_at + usual[kind]
         for key in place.scopes:
             known = tally.clears_at.get((kind, key))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fleet.policy.models import Cap
 from tests.domain.lifecycle.story import Story, a_story
 
 pytestmark = pytest.mark.django_db
@@ -37,3 +38,17 @@ def test_an_uncordon_right_after_the_hold_is_never_undone() -> None:
             story.live(60)
             held = [write for write in story.storm.writes if write.startswith("hold")]
             assert len(held) == 1 and not story.storm.nodes["n1"].unschedulable, points
+
+
+@pytest.mark.parametrize("points", [20, 29, 38, 60])
+@pytest.mark.parametrize("halt", ["trip", "stop"])
+def test_those_that_were_out_when_all_was_halted_go_on_one_after_the_other(halt: str, points: int) -> None:
+    """Fewer may be out afterwards than are: if each waited for the others, none would ever return."""
+    with a_story(4) as story:
+        story.fault("n1")
+        story.fault("n4")
+        story.live(10)
+        story.meanwhile(points, story.trip if halt == "trip" else lambda: story.stop(True))
+        story.live(170)
+        Cap.objects.filter(kind="take_out", scope="fleet").update(absolute=1, percent=None)
+        story.finish(hours=2)

@@ -79,3 +79,27 @@ def test_the_breaker_trips_on_many_holds_and_on_remedies_in_vain_and_says_why() 
     assert "6 of 9 remedies were in vain within 1 h" in trips(rule, Counts(256, 0, ended=9, failed=6))
     assert not trips(rule, Counts(256, 0, ended=20, failed=6))
     assert not trips(TripRule(enabled=False), Counts(10, 10, 10, 10), more=1000)
+
+
+@given(held=st.integers(1, 6), limit=st.integers(1, 6), kind=st.sampled_from([HOLD, TAKE_OUT]))
+def test_of_those_that_have_a_share_as_many_as_fit_go_on_and_nobody_new(held: int, limit: int, kind: str) -> None:
+    """Under a cap that was lowered below what is held the first go on, or each would wait for the others."""
+    nodes = places(held + 1)
+    tally = Tally({FLEET: len(nodes)})
+    for minute, place in enumerate(nodes[:held]):
+        tally.add(kind, place)
+        tally.shares[kind, place.node_id] = NOW + timedelta(minutes=minute)
+    caps = [CapRule(kind, "fleet", limit, None)]
+    go_on = [decide(kind, place, caps, tally, NOW).allowed for place in nodes]
+    assert go_on[:held] == [number < limit for number in range(held)]
+    assert go_on[held] == (held < limit)
+
+
+def test_a_share_that_others_hold_without_asking_is_waited_for() -> None:
+    """A cordon of a person's has no date: it counts against everybody."""
+    mine, cordoned = places(2)
+    tally = Tally({FLEET: 2})
+    tally.add(TAKE_OUT, mine)
+    tally.shares[TAKE_OUT, mine.node_id] = NOW
+    tally.add(TAKE_OUT, cordoned)
+    assert not decide(TAKE_OUT, mine, [CapRule(TAKE_OUT, "fleet", 1, None)], tally, NOW).allowed
