@@ -76,7 +76,8 @@ SELECT id, state, blocked_code <> '' AND blocked_text <> '',
 FROM lifecycle_workflow WHERE state IN {OPEN}
 """
 WAKES = """
-SELECT min(wake_at) FROM lifecycle_workflow WHERE state IN ('running', 'blocked') AND wake_at > %(now)s
+SELECT min(CASE WHEN blocked_code = 'asking' THEN %(now)s + interval '1 second' ELSE wake_at END)
+FROM lifecycle_workflow WHERE state IN ('running', 'blocked') AND (wake_at > %(now)s OR blocked_code = 'asking')
 """
 RENEWED = """
 UPDATE health_nodeverdict v SET
@@ -110,5 +111,5 @@ def renewed(up: Iterable[int], now: datetime) -> None:
 
 
 def soonest(now: datetime) -> datetime | None:
-    """When the next sleeper wakes."""
+    """When the next sleeper wakes, or who asks is answered."""
     return rows(WAKES, now=now)[0][0]

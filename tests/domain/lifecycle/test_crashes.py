@@ -101,7 +101,7 @@ def live(world: World, seconds: int, again_every: int) -> None:
 
 
 @settings(
-    max_examples=int(os.environ.get("MUSTER_SCHEDULES", "6")),
+    max_examples=int(os.environ.get("MUSTER_SCHEDULES", "4")),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

@@ -155,7 +155,7 @@ class Schedules(RuleBasedStateMachine):
 
 @pytest.mark.django_db
 def test_no_schedule_breaks_an_invariant() -> None:
-    for seed, count in rounds("MUSTER_SCHEDULES", 4, each=20):
+    for seed, count in rounds("MUSTER_SCHEDULES", 3, each=20):
         run_state_machine_as_test(
             seeded(seed)(Schedules),
             settings=settings(
