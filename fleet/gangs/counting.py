@@ -130,7 +130,7 @@ def _missing(objects: Sequence[GangObject], alive: Sequence[Member], lacking: in
         take = min(n, lacking)
         if take > 0:
             lacking -= take
-            part = parts.get(role)
+            part = parts.get(role) or parts.get("")  # what is said of no role holds for all
             yield Missing(need, take, role, part.topology if part else None)
     for role, part in sorted(parts.items(), key=lambda entry: -(entry[1].need.gpus if entry[1].need else 0)):
         take = min(max(0, part.wanted - there[role]), lacking)

@@ -20,6 +20,8 @@ _NAMED = (
     "volcano.sh/task-spec",
     "yunikorn.apache.org/task-group-name",
     "spark-role",
+    "kai.scheduler/subgroup-name",
+    "kueue.x-k8s.io/podset",
 )
 
 

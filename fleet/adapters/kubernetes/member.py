@@ -28,6 +28,8 @@ _WORDS: tuple[tuple[str, ReasonCode], ...] = (
     ("queue resource quota insufficient", "QUOTA"),
     ("rejected due to ElasticQuota", "QUOTA"),
     ("more than Max", "QUOTA"),
+    ("binding rejected", "BIND_FAILED"),
+    ("running PreBind plugin", "BIND_FAILED"),
     ("topology", "TOPOLOGY"),
     ("resource gap", "CAPACITY"),
     ("nodes are available", "CAPACITY"),

@@ -18,10 +18,11 @@ from fleet.ports.shapes import MOST, items, mapping, strings, text, texts
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 DEVICE = re.compile(r"^(nvidia\.com/(gpu|mig-.+)|amd\.com/gpu.*|gpu\.intel\.com/.+|habana\.ai/.+)$")
-_QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
+_QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$")
 _FACTORS = {
-    "m": 0.001, "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
-    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
+    "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1,
+    "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18,
+    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
 }  # fmt: skip
 Amounts = Counter[str]  # resource -> devices, CPU in thousandths of a core, memory in bytes
 
@@ -91,6 +92,7 @@ def _effective(spec: Mapping[str, Any]) -> Amounts:
         else:
             peak |= own + sidecars
     total = (running + sidecars) | peak
+    total |= _asks(spec)  # of the pod as a whole (since 1.32): no less than what its containers ask for
     return total + amounts(mapping(spec.get("overhead")))
 
 

@@ -36,7 +36,6 @@ def pod_group(raw: Raw) -> Spoken:
                 places=True,
                 owners=owners_of(raw),
                 links=links_in(ref, raw),
-                owner=text(status.get("occupiedBy")),
                 created_at=created_at(raw),
                 started_at=moment(status.get("scheduleStartTime")) if phase in ("Running", "Finished") else None,
                 finished=phase in ("Finished", "Failed"),

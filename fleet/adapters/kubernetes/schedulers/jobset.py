@@ -1,28 +1,31 @@
 """JobSet (`jobset.x-k8s.io/v1alpha2`).
 
 Decides the members by the jobs it is made of: replicas times parallelism. Refuses its `ready` counts: they are jobs,
-not pods.
+not pods. A restart begins a new wait, and so does the end of a suspension.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from fleet.adapters.kubernetes.needs import need_of
 from fleet.adapters.kubernetes.schedulers.objects import (
-    Condition,
     Raw,
     Reader,
     conditions_of,
     created_at,
+    latest,
     number,
     owners_of,
     ref_of,
+    resumed_at,
     spoken_key,
+    times,
 )
 from fleet.ports.gangs import GangObject, Part, Said, Spoken
 from fleet.ports.shapes import items, mapping, text
+
+_PHASES = ("Completed", "Failed", "Suspended", "RestartingJobSet")  # of several that hold the first counts
 
 
 def job_set(raw: Raw) -> Spoken:
@@ -43,11 +46,14 @@ def job_set(raw: Raw) -> Spoken:
                 places=False,
                 owners=owners_of(raw),
                 created_at=created_at(raw),
-                waits_since=_since(restarting, suspended, is_suspended),
+                waits_since=latest(
+                    restarting.at if restarting is not None and restarting.status else None,
+                    None if is_suspended else resumed_at(suspended),
+                ),
                 ended_at=over.at if over else None,
                 finished=over is not None,
                 suspended=is_suspended,
-                phase=next((name for name, c in conditions.items() if c.status), ""),
+                phase=next((n for n in _PHASES if n in conditions and conditions[n].status), ""),
                 wanted=sum(part.wanted for part in parts),
                 parts=parts,
                 said=said or ((Said("SUSPENDED", "spec.suspend is true", None, "JobSet"),) if is_suspended else ()),
@@ -56,21 +62,14 @@ def job_set(raw: Raw) -> Spoken:
     )
 
 
-def _since(restarting: Condition | None, suspended: Condition | None, is_suspended: bool) -> datetime | None:
-    """A restart begins a new wait, and so does the end of a suspension."""
-    begun = [restarting.at] if restarting is not None and restarting.status else []
-    if suspended is not None and not is_suspended and suspended.status is False:
-        begun.append(suspended.at)
-    return max((at for at in begun if at is not None), default=None)
-
-
 def _part(job: dict[str, Any]) -> Part:
     template = mapping(mapping(job.get("template")).get("spec"))
     replicas, parallel = number(job.get("replicas")), number(template.get("parallelism"))
-    wanted = (1 if replicas is None else replicas) * (1 if parallel is None else parallel)
+    pods = 1 if parallel is None else parallel
+    ends_with = number(template.get("completions"))
     return Part(
         text(job.get("name")).lower(),
-        max(0, wanted),
+        times(1 if replicas is None else replicas, pods if ends_with is None else min(pods, ends_with)),
         need=need_of(mapping(mapping(template.get("template")).get("spec"))),
     )
 

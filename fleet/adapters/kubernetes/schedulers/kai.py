@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.adapters.kubernetes.member import meaning_of
-from fleet.adapters.kubernetes.needs import DEVICE, GPU_RESOURCES, amounts
+from fleet.adapters.kubernetes.needs import DEVICE, GPU_RESOURCES, amounts, quantity
 from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
@@ -56,29 +56,45 @@ def pod_group(raw: Raw) -> Spoken:
                 created_at=created_at(raw),
                 waits_since=moment(notes.get(EVICTED)),
                 started_at=moment(notes.get(STARTED)),
-                minimum=number(spec.get("minMember")),
+                minimum=_minimum(spec),
                 parts=tuple(_parts(spec)),
                 said=tuple(_said(status)),
                 guarantee="whole",
                 gpus_idle=sum(n for name, n in held.items() if DEVICE.match(name)) if stale else None,
-                stale=Said("UNKNOWN", "Fewer members than its minimum run.", stale_since, STALE)
-                if stale_since
-                else None,
+                stale=stale,
             ),
         ),
     )
 
 
 def _parts(spec: dict[str, Any]) -> list[Part]:
+    """The subgroups that hold members; without them one nameless part that carries the topology."""
+    level = _topology(mapping(spec.get("topologyConstraint")))
     parts = [
-        Part(text(sub.get("name")), least, minimum=least, topology=_topology(mapping(sub.get("topologyConstraint"))))
+        Part(text(sub.get("name")).lower(), least, minimum=least, topology=own or level)
         for sub in items(spec.get("subGroups"))
+        for own in [_topology(mapping(sub.get("topologyConstraint")))]
         if (least := number(sub.get("minMember")))
     ]
-    level = _topology(mapping(spec.get("topologyConstraint")))
-    if level is None:
+    if parts or level is None:
         return parts
-    return [*parts, Part("", 0 if parts else number(spec.get("minMember")) or 0, topology=level)]
+    return [Part("", number(spec.get("minMember")) or 0, topology=level)]
+
+
+def _minimum(spec: dict[str, Any]) -> int | None:
+    """Its own, or that of as many subgroups as it asks for, those that need least: with fewer members it never runs."""
+    subs = items(spec.get("subGroups"))
+
+    def least(group: dict[str, Any], above: tuple[str, ...]) -> int | None:
+        told = number(group.get("minMember"))
+        if told:
+            return max(0, told)
+        below = [s for s in subs if text(s.get("parent")) == above[-1] and text(s.get("name")) not in above]
+        counts = sorted(n for s in below if (n := least(s, (*above, text(s.get("name"))))) is not None)
+        wanted = number(group.get("minSubGroup"))
+        return sum(counts if wanted is None else counts[: max(0, wanted)]) if counts else told
+
+    return least(spec, ("",))
 
 
 def _topology(raw: dict[str, Any]) -> Topology | None:
@@ -92,13 +108,14 @@ def _said(status: dict[str, Any]) -> list[Said]:
     for condition in items(status.get("schedulingConditions")):
         if condition.get("type") != "UnschedulableOnNodePool" or condition.get("status") == "False":
             continue
+        here = len(found)
         at, pool = moment(condition.get("lastTransitionTime")), text(condition.get("nodePool"))
         source = f"PodGroup condition UnschedulableOnNodePool{f' ({pool})' if pool else ''}"
         for reason in items(condition.get("reasons")):
             word, words = text(reason.get("reason")), text(reason.get("message"))
             found.append(Said(_REASONS.get(word) or meaning_of(words), words or word, at, f"{source}: {word}"))
         words = text(condition.get("message"))
-        if words and not found:
+        if words and len(found) == here:
             found.append(Said(_REASONS.get(text(condition.get("reason"))) or meaning_of(words), words, at, source))
     return found
 
@@ -138,7 +155,8 @@ def queue(raw: Raw) -> Spoken:
 
 
 def _gpus(raw: dict[str, Any]) -> float:
-    return float(sum(n for name, n in amounts(raw).items() if DEVICE.match(name)))
+    """Parts of a GPU count: queues share them out too."""
+    return sum(quantity(amount) for name, amount in raw.items() if isinstance(name, str) and DEVICE.match(name))
 
 
 def _bound(raw: Any) -> float | None:

@@ -1,7 +1,8 @@
 """TrainJob (`trainer.kubeflow.org/v1alpha1`) and PyTorchJob (`kubeflow.org/v1`).
 
 Decides the members of a PyTorchJob by its replica specs and of a TrainJob by its number of nodes (its JobSet says more
-when it is there). Refuses to resolve a TrainJob's runtime: what that adds is in the JobSet made of it.
+when it is there). The elastic range bounds the workers and not the gang. Refuses to resolve a TrainJob's runtime: what
+that adds is in the JobSet made of it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     Reader,
     conditions_of,
     created_at,
+    latest,
     number,
     owners_of,
     ref_of,
+    resumed_at,
     spoken_key,
 )
 from fleet.ports.gangs import GangObject, Part, Said, Spoken
 from fleet.ports.shapes import mapping, text
+
+_PHASES = ("Complete", "Failed", "Suspended")  # of several that hold the first counts
+_NODES = "node"  # the job of the runtime's JobSet that the trainer's nodes become
 
 
 def train_job(raw: Raw) -> Spoken:
@@ -26,7 +32,9 @@ def train_job(raw: Raw) -> Spoken:
     spec = mapping(raw.get("spec"))
     ends = (conditions.get(name) for name in ("Complete", "Failed"))
     over = next((end for end in ends if end is not None and end.status), None)
-    suspended = spec.get("suspend") is True
+    suspended, trainer = spec.get("suspend") is True, mapping(spec.get("trainer"))
+    nodes, asked = number(trainer.get("numNodes")), mapping(trainer.get("resourcesPerNode"))
+    need = need_of({"containers": [{"resources": asked}]}) if asked else None
     return Spoken(
         spoken_key(ref),
         (
@@ -35,11 +43,13 @@ def train_job(raw: Raw) -> Spoken:
                 places=False,
                 owners=owners_of(raw),
                 created_at=created_at(raw),
+                waits_since=None if suspended else resumed_at(conditions.get("Suspended")),
                 ended_at=over.at if over else None,
                 finished=over is not None,
                 suspended=suspended,
-                phase=next((name for name, c in conditions.items() if c.status), ""),
-                wanted=number(mapping(spec.get("trainer")).get("numNodes")),
+                phase=next((n for n in _PHASES if n in conditions and conditions[n].status), ""),
+                wanted=nodes,
+                parts=() if nodes is None else (Part(_NODES, max(0, nodes), need=need),),
                 said=(Said("SUSPENDED", "spec.suspend is true", None, "TrainJob"),) if suspended else (),
             ),
         ),
@@ -49,9 +59,15 @@ def train_job(raw: Raw) -> Spoken:
 def pytorch_job(raw: Raw) -> Spoken:
     ref, conditions = ref_of("kubeflow", "PyTorchJob", raw), conditions_of(raw)
     spec = mapping(raw.get("spec"))
-    policy = mapping(spec.get("runPolicy"))
+    policy, range_of = mapping(spec.get("runPolicy")), mapping(spec.get("elasticPolicy"))
+    elastic = number(range_of.get("minReplicas")), number(range_of.get("maxReplicas"))
     parts = tuple(
-        Part(role.lower(), 1 if told is None else max(0, told), need=need_of(mapping(template.get("spec"))))
+        Part(
+            role.lower(),
+            1 if told is None else max(0, told),
+            *(elastic if role.lower() == "worker" else (None, None)),
+            need=need_of(mapping(template.get("spec"))),
+        )
         for role, one in sorted(mapping(spec.get("pytorchReplicaSpecs")).items())
         for told, template in [(number(mapping(one).get("replicas")), mapping(mapping(one).get("template")))]
     )
@@ -67,7 +83,10 @@ def pytorch_job(raw: Raw) -> Spoken:
                 owners=owners_of(raw),
                 queue=text(mapping(policy.get("schedulingPolicy")).get("queue")),
                 created_at=created_at(raw),
-                waits_since=restarting.at if restarting is not None and restarting.status else None,
+                waits_since=latest(
+                    restarting.at if restarting is not None and restarting.status else None,
+                    None if suspended else resumed_at(conditions.get("Suspended")),
+                ),
                 ended_at=over.at if over else None,
                 finished=over is not None,
                 suspended=suspended,

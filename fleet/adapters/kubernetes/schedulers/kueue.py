@@ -18,6 +18,7 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     Reader,
     conditions_of,
     created_at,
+    latest,
     links_in,
     number,
     owners_of,
@@ -41,6 +42,7 @@ _RESERVING: dict[str, ReasonCode] = {
     "Suspended": "QUEUE_STOPPED",
     "PendingEvaluation": "PRIORITY_BEHIND",
     "Inadmissible": "QUEUE_STOPPED",
+    "Waiting": "PRIORITY_BEHIND",  # before 0.19: for the pods of those that were admitted
 }
 _ADMITTING: dict[str, ReasonCode] = {
     "UnsatisfiedAdmissionChecks": "ADMISSION_CHECK",
@@ -63,6 +65,7 @@ _OLD_WORDS: tuple[tuple[str, ReasonCode], ...] = (
     ("insufficient unused quota", "QUOTA"),
     ("exceeds", "EXCEEDS_MAX"),
     ("topology", "TOPOLOGY"),
+    ("preempt", "PRIORITY_BEHIND"),
 )
 
 
@@ -122,7 +125,7 @@ def _evicted_at(conditions: dict[str, Condition]) -> datetime | None:
     moments = [
         conditions[name].at for name in ("Evicted", "Requeued") if name in conditions and conditions[name].status
     ]
-    return max((at for at in moments if at is not None), default=None)
+    return latest(*moments)
 
 
 def _said(conditions: dict[str, Condition], inactive: bool) -> list[Said]:
@@ -138,11 +141,16 @@ def _said(conditions: dict[str, Condition], inactive: bool) -> list[Said]:
         code = _ADMITTING.get(admitted.reason, "ADMISSION_CHECK")
         found.append(admitted.said(code, f"Workload condition Admitted: {admitted.reason}"))
     if evicted is not None and evicted.status:
-        found.append(evicted.said(_EVICTED.get(evicted.reason, "UNKNOWN"), f"Workload evicted: {evicted.reason}"))
+        found.append(evicted.said(_evicted_by(evicted.reason), f"Workload evicted: {evicted.reason}"))
     gates = conditions.get("BlockedOnPreemptionGates")
     if gates is not None and gates.status:
         found.append(gates.said("ADMISSION_CHECK", "Workload condition BlockedOnPreemptionGates"))
     return found
+
+
+def _evicted_by(reason: str) -> ReasonCode:
+    """Releases before 0.19 append the cause: DeactivatedDueToRequeuingLimitExceeded."""
+    return _EVICTED.get(reason.partition("DueTo")[0], "UNKNOWN")
 
 
 def _by_words(message: str) -> ReasonCode:
@@ -154,12 +162,7 @@ def cluster_queue(raw: Raw) -> Spoken:
     ref, conditions = ref_of("kueue", "ClusterQueue", raw), conditions_of(raw)
     spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
     active, policy = conditions.get("Active"), text(spec.get("stopPolicy")) or "None"
-    stopped = policy != "None" or (active is not None and active.status is False)
-    said: list[Said] = []
-    if active is not None and active.status is False:
-        said.append(active.said("QUEUE_STOPPED", f"ClusterQueue condition Active: {active.reason}"))
-    elif stopped:
-        said.append(Said("QUEUE_STOPPED", f"stopPolicy is {policy}", None, "ClusterQueue"))
+    said = _stopped(active, policy, "ClusterQueue")
     share, text_of = _share(mapping(status.get("fairSharing")).get("weightedShare"))
     fair = mapping(spec.get("fairSharing"))
     return Spoken(
@@ -167,8 +170,8 @@ def cluster_queue(raw: Raw) -> Spoken:
         queues=(
             QueueObject(
                 ref,
-                parent=text(spec.get("cohortName")) or text(spec.get("cohort")),
-                stopped=stopped,
+                parent=_cohort(spec),
+                stopped=bool(said),
                 quotas=tuple(_quotas(spec, status)),
                 share=share,
                 share_text=text_of,
@@ -177,10 +180,22 @@ def cluster_queue(raw: Raw) -> Spoken:
                 waiting=number(status.get("pendingWorkloads")),
                 admitted=number(status.get("admittedWorkloads")),
                 running=number(status.get("reservingWorkloads")),
-                said=tuple(said),
+                said=said,
             ),
         ),
     )
+
+
+def _stopped(active: Condition | None, policy: str, kind: str) -> tuple[Said, ...]:
+    """Why the queue admits nobody, in its own words or by its policy."""
+    if active is not None and active.status is False:
+        return (active.said("QUEUE_STOPPED", f"{kind} condition Active: {active.reason}"),)
+    return (Said("QUEUE_STOPPED", f"stopPolicy is {policy}", None, kind),) if policy != "None" else ()
+
+
+def _cohort(spec: dict[str, Any]) -> str:
+    """`cohort` before v1beta2."""
+    return text(spec.get("cohortName")) or text(spec.get("cohort"))
 
 
 def _share(raw: Any) -> tuple[float | None, str]:
@@ -192,7 +207,15 @@ def _share(raw: Any) -> tuple[float | None, str]:
     return float(value), "weighted share"
 
 
+def _ceiling(nominal: float, limit: Any, alone: bool) -> float | None:
+    """Without a cohort there is nobody to borrow from; in one, no limit is no bound."""
+    if alone:
+        return nominal
+    return None if limit is None else nominal + quantity(limit)
+
+
 def _quotas(spec: dict[str, Any], status: dict[str, Any]) -> list[Quota]:
+    alone = not _cohort(spec)
     used, reserved = (_flavors(status.get(part)) for part in ("flavorsUsage", "flavorsReservation"))
     return [
         Quota(
@@ -202,9 +225,7 @@ def _quotas(spec: dict[str, Any], status: dict[str, Any]) -> list[Quota]:
             used=quantity(used.get((flavor, name), {}).get("total")),
             reserved=quantity(reserved.get((flavor, name), {}).get("total")),
             borrowed=quantity(used.get((flavor, name), {}).get("borrowed")),
-            ceiling=nominal + quantity(resource["borrowingLimit"])
-            if resource.get("borrowingLimit") is not None
-            else None,
+            ceiling=_ceiling(nominal, resource.get("borrowingLimit"), alone),
         )
         for group in items(spec.get("resourceGroups"))
         for entry in items(group.get("flavors"))
@@ -227,18 +248,17 @@ def local_queue(raw: Raw) -> Spoken:
     ref, conditions = ref_of("kueue", "LocalQueue", raw), conditions_of(raw)
     spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
     active, policy = conditions.get("Active"), text(spec.get("stopPolicy")) or "None"
-    stopped = policy != "None" or (active is not None and active.status is False)
-    said = active.said("QUEUE_STOPPED", f"LocalQueue condition Active: {active.reason}") if stopped and active else None
+    said = _stopped(active, policy, "LocalQueue")
     return Spoken(
         spoken_key(ref),
         queues=(
             QueueObject(
                 ref,
-                stopped=stopped,
+                stopped=bool(said),
                 waiting=number(status.get("pendingWorkloads")),
                 admitted=number(status.get("admittedWorkloads")),
                 leads_to=text(spec.get("clusterQueue")),
-                said=(said,) if said else (),
+                said=said,
             ),
         ),
     )

@@ -41,7 +41,7 @@ def leader_worker_set(raw: Raw) -> Spoken:
                 places=False,
                 owners=owners_of(raw),
                 created_at=created_at(raw),
-                wanted=size,
+                wanted=sum(part.wanted for part in parts),
                 parts=parts,
             )
             for n in range(min(MOST_REPLICAS, max(0, 1 if replicas is None else replicas)))

@@ -7,6 +7,8 @@ PodGroupInitiallyScheduled. A Workload of v1alpha1 has no status and speaks of e
 
 from __future__ import annotations
 
+from typing import Any
+
 from fleet.adapters.kubernetes.member import meaning_of
 from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
@@ -19,7 +21,7 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     ref_of,
     spoken_key,
 )
-from fleet.ports.gangs import GangObject, Guarantee, Ref, Said, Spoken
+from fleet.ports.gangs import GangObject, Guarantee, ReasonCode, Ref, Said, Spoken
 from fleet.ports.shapes import items, mapping, text
 
 GROUP = "scheduling.k8s.io"
@@ -39,10 +41,11 @@ def workload(raw: Raw) -> Spoken:
                 owners=owners_of(raw),
                 created_at=created_at(raw),
                 minimum=least,
-                guarantee=_guarantee(least),
+                guarantee=_guarantee(policy),
             )
             for group in groups
-            for least in [number(mapping(mapping(group.get("policy")).get("gang")).get("minCount"))]
+            for policy in [mapping(group.get("policy"))]
+            for least in [number(mapping(policy.get("gang")).get("minCount"))]
         ),
     )
 
@@ -56,6 +59,9 @@ def pod_group(raw: Raw) -> Spoken:
     said: list[Said] = []
     if placed is not None and placed.status is False:
         said.append(placed.said(meaning_of(placed.message), f"PodGroup condition: {placed.reason}"))
+    if disrupted is not None and disrupted.status:
+        code: ReasonCode = "PRIORITY_BEHIND" if disrupted.reason == "PreemptionByScheduler" else "UNKNOWN"
+        said.append(disrupted.said(code, f"PodGroup condition DisruptionTarget: {disrupted.reason}"))
     return Spoken(
         spoken_key(ref),
         (
@@ -69,15 +75,17 @@ def pod_group(raw: Raw) -> Spoken:
                 started_at=placed.at if placed is not None and placed.status else None,
                 minimum=least,
                 said=tuple(said),
-                guarantee=_guarantee(least),
+                guarantee=_guarantee(policy),
             ),
         ),
     )
 
 
-def _guarantee(least: int | None) -> Guarantee:
+def _guarantee(policy: dict[str, Any]) -> Guarantee:
     """A group of the basic policy is no gang."""
-    return "none" if least is None else "whole"
+    if "gang" in policy:
+        return "whole"
+    return "none" if "basic" in policy else "unknown"
 
 
 READERS = (

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import prod
 from typing import Any
 
 from fleet.adapters.kubernetes.gang import links_of
 from fleet.ports.gangs import ReasonCode, Ref, Said, Spoken, System
-from fleet.ports.shapes import items, mapping, moment, text, texts, whole
+from fleet.ports.shapes import MOST, items, mapping, moment, text, texts, whole
 
 Raw = Mapping[str, Any]
 
@@ -79,6 +80,23 @@ def conditions_of(raw: Raw) -> dict[str, Condition]:
     }
 
 
+def resumed_at(condition: Condition | None) -> datetime | None:
+    """When a suspension ended, told by its condition: a new wait began then."""
+    return condition.at if condition is not None and condition.status is False else None
+
+
+def latest(*moments: datetime | None) -> datetime | None:
+    return max((at for at in moments if at is not None), default=None)
+
+
+def times(*counts: int) -> int:
+    """A product of counts, within what any count may be (`fleet.ports.shapes.MOST`)."""
+    return min(MOST, prod(max(0, count) for count in counts))
+
+
 def number(value: Any) -> int | None:
     """A count, None where there is none: what is not told differs from 0."""
-    return None if value is None or isinstance(value, bool) else whole(value, 0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    found = whole(value, MOST + 1)  # no number and infinity are none
+    return None if found > MOST else found

@@ -1,8 +1,9 @@
 """RayCluster, RayJob and RayService of KubeRay (`ray.io/v1`; v1alpha1 is still served by old operators).
 
 Decides the members by the spec's groups times their hosts, the head included, and keeps the facts that the conditions
-of a Ray gang are judged by. Refuses the deprecated `state` word and counts of the status where pods tell the same, and
-to know how the operator's batch scheduler groups the pods: its pod group says that itself.
+of a Ray gang are judged by. A RayJob that runs on a cluster of others (`clusterSelector`) starts no pods of its own and
+speaks of no gang. Refuses counts of the status where pods tell the same or the spec is newer, and to know how the
+operator's batch scheduler groups the pods: its pod group says that itself.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def ray_cluster(raw: Raw) -> Spoken:
     if suspended:
         stated = conditions.get("RayClusterSuspended")
         said.append(Said("SUSPENDED", "spec.suspend is true", stated.at if stated else None, "RayCluster"))
-    desired = number(status.get("desiredWorkerReplicas"))
+    desired = number(status.get("desiredWorkerReplicas")) if _is_current(raw) else None
     provisioned = conditions.get("RayClusterProvisioned")
     return Spoken(
         spoken_key(ref),
@@ -69,8 +70,10 @@ def ray_cluster(raw: Raw) -> Spoken:
 def ray_job(raw: Raw) -> Spoken:
     ref = ref_of("ray", "RayJob", raw)
     spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
-    cluster_spec, groups = mapping(spec.get("rayClusterSpec")), groups_of(mapping(spec.get("rayClusterSpec")))
-    phase, cluster = text(status.get("jobDeploymentStatus")), text(status.get("rayClusterName"))
+    if spec.get("clusterSelector"):
+        return Spoken(spoken_key(ref))
+    cluster_spec = mapping(spec.get("rayClusterSpec"))
+    groups, phase = groups_of(cluster_spec), text(status.get("jobDeploymentStatus"))
     ends, words = moment(status.get("endTime")), text(status.get("message"))
     suspended = spec.get("suspend") is True or phase in ("Suspended", "Suspending")
     said = [Said("SUSPENDED", "spec.suspend is true", None, "RayJob")] if suspended else []
@@ -89,8 +92,8 @@ def ray_job(raw: Raw) -> Spoken:
                 finished=phase in ENDED_JOB,
                 suspended=suspended,
                 phase=phase,
-                wanted=None if cluster else 1 + groups.wanted,  # with a cluster of its own, that one says
-                parts=() if cluster else groups.parts,
+                wanted=1 + groups.wanted if groups.parts else None,  # its cluster's own count goes before
+                parts=groups.parts,
                 said=tuple(said),
                 ray=_of_job(facts_of("RayJob", raw, cluster_spec, groups), spec, status),
             ),
@@ -102,6 +105,7 @@ def ray_service(raw: Raw) -> Spoken:
     ref, conditions = ref_of("ray", "RayService", raw), conditions_of(raw)
     spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
     config = mapping(spec.get("rayClusterConfig"))
+    groups = groups_of(config)
     active = text(mapping(status.get("activeServiceStatus")).get("rayClusterName"))
     return Spoken(
         spoken_key(ref),
@@ -113,10 +117,22 @@ def ray_service(raw: Raw) -> Spoken:
                 created_at=created_at(raw),
                 suspended=_is(conditions, "Suspended"),
                 phase=next((name for name, c in conditions.items() if c.status), ""),
+                wanted=1 + groups.wanted if groups.parts else None,
+                parts=groups.parts,
+                said=(Said("SUSPENDED", "The service is suspended.", conditions["Suspended"].at, "RayService"),)
+                if _is(conditions, "Suspended")
+                else (),
                 ray=RayFacts("RayService", cluster=active, version=text(config.get("rayVersion"))),
             ),
         ),
     )
+
+
+def _is_current(raw: Raw) -> bool:
+    """Whether the operator has seen the present spec; until then its counts are those of the one before."""
+    seen = number(mapping(raw.get("status")).get("observedGeneration"))
+    made = number(mapping(raw.get("metadata")).get("generation"))
+    return seen is None or made is None or seen >= made
 
 
 def _with_status(facts: RayFacts, conditions: Mapping[str, Condition], desired: int | None) -> RayFacts:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.adapters.kubernetes.needs import DEVICE, amounts, need_of, quantity
-from fleet.adapters.kubernetes.schedulers.objects import Raw, number
+from fleet.adapters.kubernetes.schedulers.objects import Raw, number, times
 from fleet.ports.gangs import Part
 from fleet.ports.ray import NO_LIMIT, RayFacts, RayGroup, RayRetention
-from fleet.ports.shapes import items, mapping, text, texts
+from fleet.ports.shapes import MOST, items, mapping, strings, text, texts
 
 RECOVERY_ENV = "RAY_gcs_rpc_server_reconnect_timeout_s"
 RECOVERY_SECONDS = 600
@@ -46,9 +46,10 @@ def groups_of(spec: Raw) -> Groups:
     workers = [_group(raw) for raw in items(spec.get("workerGroupSpecs"))]
     parts = [Part(HEAD, 1, need=need_of(_pod(head)))] if head else []
     for raw, group in zip(items(spec.get("workerGroupSpecs")), workers, strict=True):
-        wanted = 0 if group.suspended else group.replicas * group.hosts
-        most = None if group.maximum == NO_LIMIT else group.maximum * group.hosts
-        parts.append(Part(group.name.lower(), wanted, group.minimum * group.hosts, most, need_of(_pod(raw))))
+        wanted = 0 if group.suspended else times(group.replicas, group.hosts)
+        most = None if group.maximum >= MOST else times(group.maximum, group.hosts)
+        least = times(group.minimum, group.hosts)
+        parts.append(Part(group.name.lower(), wanted, least, most, need_of(_pod(raw))))
     of_head = _group({**head, "groupName": HEAD, "replicas": 1, "minReplicas": 1, "maxReplicas": 1})
     return Groups(sum(part.wanted for part in parts if part.role != HEAD), tuple(parts), (*workers, of_head))
 
@@ -88,16 +89,16 @@ def _group(raw: Raw) -> RayGroup:
     told = (number(raw.get(field)) for field in ("replicas", "minReplicas", "maxReplicas", "numOfHosts"))
     replicas, least, most, hosts = told
     idle = number(raw.get("idleTimeoutSeconds"))
-    least = max(0, least or 0)
+    least, most = max(0, least or 0), NO_LIMIT if most is None or most >= MOST else max(0, most)
     return RayGroup(
         name=text(raw.get("groupName")),
-        replicas=max(least, replicas if replicas is not None else 0),
+        replicas=min(max(least, replicas or 0), max(least, most)),  # as the operator bounds it
         minimum=least,
-        maximum=NO_LIMIT if most is None else most,
+        maximum=most,
         hosts=max(1, 1 if hosts is None else hosts),
         gpus_limit=_limit(pod),
         gpus_declared=_declared(raw),
-        to_delete=len(mapping(raw.get("scaleStrategy")).get("workersToDelete") or ()),
+        to_delete=len(strings(mapping(raw.get("scaleStrategy")).get("workersToDelete"))),
         suspended=raw.get("suspend") is True,
         spot=_is_spot(pod),
         idle_seconds=idle,

@@ -12,6 +12,7 @@ from typing import Any
 from fleet.adapters.kubernetes.member import meaning_of
 from fleet.adapters.kubernetes.needs import DEVICE, amounts, need_of
 from fleet.adapters.kubernetes.schedulers.objects import (
+    Condition,
     Raw,
     Reader,
     conditions_of,
@@ -42,12 +43,12 @@ def pod_group(raw: Raw) -> Spoken:
     spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
     phase, conditions = text(status.get("phase")), conditions_of(raw)
     said: list[Said] = []
-    waits = conditions.get("Unschedulable")
-    if waits is not None and waits.status:
+    waits, placed = conditions.get("Unschedulable"), conditions.get("Scheduled")
+    waiting = _holds(waits, placed)
+    if waits is not None and waiting:
         code = meaning_of(waits.message)
         code = _REASONS.get(waits.reason, "UNKNOWN") if code == "UNKNOWN" else code
         said.append(waits.said(code, f"PodGroup condition Unschedulable: {waits.reason}"))
-    placed = conditions.get("Scheduled")
     return Spoken(
         spoken_key(ref),
         (
@@ -58,7 +59,7 @@ def pod_group(raw: Raw) -> Spoken:
                 links=links_in(ref, raw),
                 queue=text(spec.get("queue")) or "default",
                 created_at=created_at(raw),
-                started_at=placed.at if placed is not None and placed.status else None,
+                started_at=placed.at if placed is not None and placed.status and not waiting else None,
                 finished=phase == "Completed",
                 admitted=None if not phase else phase != "Pending",
                 phase=phase,
@@ -69,6 +70,15 @@ def pod_group(raw: Raw) -> Spoken:
             ),
         ),
     )
+
+
+def _holds(waits: Condition | None, placed: Condition | None) -> bool:
+    """Whether it cannot be placed now. Neither condition is taken back when the other comes: the later counts."""
+    if waits is None or not waits.status:
+        return False
+    if placed is None or not placed.status or placed.at is None or waits.at is None:
+        return True
+    return placed.at < waits.at
 
 
 def _parts(spec: dict[str, Any]) -> list[Part]:
@@ -83,9 +93,8 @@ def _parts(spec: dict[str, Any]) -> list[Part]:
 
 def topology_of(raw: dict[str, Any]) -> Topology | None:
     """`hard` must be kept; a tier is a distance in the tree of HyperNodes, no label of a node."""
-    tier = text(raw.get("highestTierName")) or (
-        f"tier {raw['highestTierAllowed']}" if "highestTierAllowed" in raw else ""
-    )
+    allowed = number(raw.get("highestTierAllowed"))
+    tier = text(raw.get("highestTierName")) or ("" if allowed is None else f"tier {allowed}")
     return Topology(tier, required=text(raw.get("mode")) != "soft") if tier else None
 
 
