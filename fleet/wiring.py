@@ -27,6 +27,7 @@ from fleet.ports.errors import PermanentError
 from fleet.ports.fabric import FabricReader
 from fleet.ports.gangs import GangPoll, GangWatcher
 from fleet.ports.history import History
+from fleet.ports.manifests import Manifest
 from fleet.ports.metrics import MetricsReader
 from fleet.ports.power import BmcTarget, PowerPort
 from fleet.ports.provision import ProvisionPort
@@ -85,6 +86,13 @@ def gang_watcher(cluster: Cluster) -> GangWatcher | None:
         cluster.context or None,
         allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
     )
+
+
+def gang_manifest(document: Any) -> Manifest | None:
+    """What a manifest's document says that is not submitted yet; None for a kind that nobody here reads."""
+    from fleet.adapters.kubernetes.schedulers import manifest
+
+    return manifest.read(document)
 
 
 def gang_polls(cluster: Cluster) -> list[GangPoll]:

@@ -74,6 +74,22 @@ def load(text: str, *, keys_once: bool = False) -> Any:
         loader.dispose()
 
 
+def documents(text: str, *, keys_once: bool = False) -> list[tuple[Any, dict[tuple[object, ...], int]]]:
+    """Every document of a stream with the lines of its keys and items (`lines`). Bounds and errors as of `load`."""
+    loader, found = _Loader(text, keys_once), []
+    try:
+        while loader.check_node():
+            root = loader.get_node()
+            where = _lines_of(root)  # before it is read: reading merges mappings into each other
+            found.append((loader.construct_document(root), where))
+        return found
+    except _SURPRISES as error:
+        said = f"a value that cannot be read: {_short(error)}"
+        raise yaml.MarkedYAMLError(problem=said, problem_mark=loader.get_mark()) from error
+    finally:
+        loader.dispose()
+
+
 def _short(error: BaseException) -> str:
     lines = str(error).splitlines()
     return f"{type(error).__name__}{f' ({lines[0][:120]})' if lines else ''}"
@@ -81,8 +97,11 @@ def _short(error: BaseException) -> str:
 
 def lines(text: str) -> dict[tuple[object, ...], int]:
     """The line of every key and item of a document that `load` has read: its path -> its line, from 1."""
+    return _lines_of(yaml.compose(text, Loader=yaml.SafeLoader))
+
+
+def _lines_of(root: yaml.Node | None) -> dict[tuple[object, ...], int]:
     found: dict[tuple[object, ...], int] = {}
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
     left: list[tuple[tuple[object, ...], yaml.Node]] = [((), root)] if root is not None else []
     while left and len(found) < MAX_VALUES:
         path, node = left.pop()

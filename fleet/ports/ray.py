@@ -62,6 +62,7 @@ class RayFacts:
     backoff_limit: int | None = None
     retention: RayRetention | None = None
     address: str = ""  # of the dashboard, for asking it
+    model_gpus: float | None = None  # the fewest GPUs that hold its model, where its owner told
 
 
 PlacementState = Literal["PENDING", "PREPARED", "CREATED", "REMOVED", "RESCHEDULING", "UNKNOWN"]

@@ -21,6 +21,8 @@ RECOVERY_SECONDS = 600
 """What KubeRay tells workers to wait for their head when the head's store outlives it."""
 FT_ANNOTATION = "ray.io/ft-enabled"  # before gcsFaultToleranceOptions
 GANG_LABEL = "ray.io/gang-scheduling-enabled"
+MODEL_ANNOTATION = "muster.dev/model-gpus"
+"""On a RayCluster or RayJob: the fewest GPUs that hold the model. No API tells it."""
 COLLECTOR = "ray-history-collector"
 HEAD = "head"
 _SPOT = (
@@ -77,6 +79,7 @@ def facts_of(kind: str, raw: Raw, spec: Raw, groups: Groups) -> RayFacts:
         groups=groups.groups,
         gang_label=GANG_LABEL in mapping(meta.get("labels")),
         retention=RayRetention(shuts_down=False, ttl_seconds=0, deletion_rules=False, history=collects),
+        model_gpus=quantity(texts(meta.get("annotations")).get(MODEL_ANNOTATION)) or None,
     )
 
 
