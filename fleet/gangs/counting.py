@@ -97,13 +97,18 @@ def _state(objects: Sequence[GangObject], placed: int, started: int, minimum: in
     made = [one for one in objects if not one.places] or objects
     if made and all(one.finished for one in made):
         return "finished"
-    if not placed and any(one.suspended for one in objects):
+    if not placed and any(one.suspended for one in _commanding(objects)):
         return "suspended"
     if not wanted and not placed:
         return "finished" if any(one.finished for one in objects) else "suspended"
     if placed < minimum or not placed:
         return "partial" if placed else "waiting"
     return "running" if started >= minimum else "starting"
+
+
+def _commanding(objects: Sequence[GangObject]) -> Sequence[GangObject]:
+    """Whose `suspended` is a person's will: what admits a job keeps that suspended until it lets it in."""
+    return [one for one in objects if one.ref.system in ADMITTING] or objects
 
 
 def _idle(objects: Sequence[GangObject], held: int, placed: int, minimum: int, starved: bool) -> int:
@@ -179,7 +184,9 @@ def _said(objects: Sequence[GangObject], alive: Sequence[Member]) -> tuple[Said,
     """Equal words once, from the earliest moment on: a hundred pods of a gang say the same."""
     first: dict[tuple[str, str, str], Said] = {}
     of_members = (member.waits for member in alive if member.waits and not member.node)
-    for said in (*(said for one in objects for said in one.said), *of_members):
+    commanding = _commanding(objects)
+    of_objects = (s for one in objects for s in one.said if s.code != "SUSPENDED" or one in commanding)
+    for said in (*of_objects, *of_members):
         known = first.get(words := (said.code, said.text, said.source))
         if known is None or (said.at and (known.at is None or said.at < known.at)):
             first[words] = said

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from fleet.adapters.kubernetes.member import meaning_of
 from fleet.adapters.kubernetes.schedulers.objects import (
     Condition,
     Raw,
@@ -40,7 +41,7 @@ def ray_cluster(raw: Raw) -> Spoken:
     failure = conditions.get("ReplicaFailure")
     said: list[Said] = []
     if failure is not None and failure.status:
-        said.append(failure.said("UNKNOWN", f"RayCluster condition ReplicaFailure: {failure.reason}"))
+        said.append(failure.said(meaning_of(failure.message), f"RayCluster condition ReplicaFailure: {failure.reason}"))
     if suspended:
         stated = conditions.get("RayClusterSuspended")
         said.append(Said("SUSPENDED", "spec.suspend is true", stated.at if stated else None, "RayCluster"))

@@ -1,0 +1,316 @@
+"""Workload, ClusterQueue, LocalQueue and Cohort of Kueue, in the words of its releases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet.ports.gangs import Quota, Topology
+from tests.adapters.kubernetes.schedulers.raw import (
+    Json,
+    at,
+    condition,
+    gang_of,
+    gangs_of,
+    pods,
+    queue_in,
+    resource,
+    said_by,
+    template,
+    when,
+    why,
+    words,
+)
+from tests.unit.gangs.scenes import OUT, a_room
+
+GROUPED: Json = {"labels": {"kueue.x-k8s.io/pod-group-name": "llm", "kueue.x-k8s.io/podset": "main"}}
+
+
+def workload(*conditions: Json, sets: list[Json] | None = None, api: str = "v1beta2", **facts: Any) -> Json:
+    meta = {key: facts.pop(key) for key in ("owner",) if key in facts}
+    status = {"conditions": list(conditions), **facts.pop("status", {})}
+    spec = {"queueName": "team", "podSets": sets or [pod_set()], **facts}
+    return resource(f"kueue.x-k8s.io/{api}", "Workload", "llm", spec, status, **meta)
+
+
+def pod_set(count: int = 4, **facts: Any) -> Json:
+    return {"name": "main", "count": count, "template": template(8), **facts}
+
+
+def waits(reason: str, message: str = "") -> Json:
+    return condition("QuotaReserved", False, reason, message, since=at(4))
+
+
+def admitted() -> list[Json]:
+    return [condition("QuotaReserved", True, since=at(5)), condition("Admitted", True, since=at(5, 1))]
+
+
+def reason_of(*conditions: Json, rooms: int = 4, **facts: Any) -> tuple[str, str]:
+    reason = why(gang_of(workload(*conditions, **facts)), *(a_room(f"n{n}") for n in range(rooms)))
+    return reason.code, reason.raw
+
+
+def test_a_healthy_workload_is_admitted_and_its_pods_are_ready() -> None:
+    admission = {"admission": {"clusterQueue": "research", "podSetAssignments": [{"name": "main", "count": 4}]}}
+    raw = workload(*admitted(), condition("PodsReady", True, since=at(5, 9)), status=admission, priority=100)
+    one = said_by(raw)
+    assert (one.admitted, one.phase, one.queue, one.priority) == (True, "Admitted", "research", 100)
+    assert (one.started_at, one.guarantee, one.wanted, one.minimum) == (when(5, 9), "whole", 4, 4)
+    assert gang_of(raw, *pods("llm", 4, **GROUPED)).state == "running"
+
+
+def test_an_admitted_workload_whose_pods_came_in_part_is_idle() -> None:
+    gang = gang_of(workload(*admitted()), *pods("llm", 3, 1, **GROUPED))
+    assert (gang.state, gang.gpus_held_idle, gang.guarantee) == ("partial", 24, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("WaitingForQuota", "QUOTA"),
+        ("ExceedsMaxQuota", "EXCEEDS_MAX"),
+        ("NoMatchingFlavor", "EXCEEDS_MAX"),
+        ("TopologyPlacementFailed", "TOPOLOGY"),
+        ("WaitingForPreemptedWorkloads", "PRIORITY_BEHIND"),
+        ("WaitingForPodsReady", "PRIORITY_BEHIND"),
+        ("PendingEvaluation", "PRIORITY_BEHIND"),
+        ("Misconfigured", "QUEUE_STOPPED"),
+        ("Suspended", "QUEUE_STOPPED"),
+    ],
+)
+def test_the_reasons_it_names_are_known(reason: str, code: str) -> None:
+    assert reason_of(waits(reason, "as it says")) == (code, "as it says")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "code"),
+    [
+        ("Pending", "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu", "QUOTA"),
+        ("Pending", "insufficient quota for nvidia.com/gpu in flavor h100, request > maximum capacity", "EXCEEDS_MAX"),
+        ("Pending", 'topology "fabric" allows to fit only 2 out of 4 pod(s)', "TOPOLOGY"),
+        ("Pending", "Pending the preemption of 1 workload(s)", "PRIORITY_BEHIND"),
+        ("Waiting", "waiting for all admitted workloads to be in PodsReady condition", "PRIORITY_BEHIND"),
+        ("Inadmissible", "ClusterQueue research is inactive", "QUEUE_STOPPED"),
+        ("Pending", "LocalQueue team doesn't exist", "QUEUE_STOPPED"),
+        ("Pending", "what no release says", "UNKNOWN"),
+    ],
+)
+def test_the_general_reasons_of_older_releases_are_read_by_their_words(reason: str, message: str, code: str) -> None:
+    assert reason_of(waits(reason, message), api="v1beta1") == (code, message)
+
+
+def test_a_check_that_is_open_keeps_an_admitted_quota_waiting() -> None:
+    open_check = condition("Admitted", False, "UnsatisfiedAdmissionChecks", "not provisioned", since=at(5))
+    assert reason_of(admitted()[0], open_check) == ("ADMISSION_CHECK", "not provisioned")
+    assert said_by(workload(admitted()[0], open_check)).admitted is False
+    later = condition("Admitted", False, "PendingDelayedTopologyRequests", "waits for its nodes")
+    assert words(said_by(workload(admitted()[0], later))) == [("TOPOLOGY", "waits for its nodes")]
+    without = condition("Admitted", False, "NoReservation", "no reservation")
+    assert words(said_by(workload(waits("WaitingForQuota", "full"), without))) == [("QUOTA", "full")]
+
+
+def test_a_required_level_is_kept_with_its_pod_set() -> None:
+    sets = [pod_set(2, topologyRequest={"required": "leaf"})]
+    raw = workload(waits("Pending", "does not fit"), sets=sets)
+    assert said_by(raw).parts[0].topology == Topology("leaf", required=True)
+    spread = [a_room("a", labels={"leaf": "1"}), a_room("b", labels={"leaf": "2"})]
+    assert (why(gang_of(raw), *spread).code, why(gang_of(raw), *spread).level) == ("TOPOLOGY", "leaf")
+    wish = workload(sets=[pod_set(2, topologyRequest={"preferred": "leaf"})])
+    assert why(gang_of(wish), *spread).fits is True
+
+
+def test_scattered_room_is_fragmentation_once_it_is_admitted() -> None:
+    gang = gang_of(workload(*admitted(), sets=[pod_set(1)]), *pods("llm", 0, 1, **GROUPED))
+    assert why(gang, a_room("a", used=4), a_room("b", used=4)).code == "FRAGMENTATION"
+
+
+def test_unhealthy_nodes_of_its_assignment_are_kept() -> None:
+    sick = {"unhealthyNodes": [{"name": "gpu-3"}]}
+    raw = workload(*admitted(), status=sick, sets=[pod_set(2)])
+    assert said_by(raw).unhealthy_nodes == ("gpu-3",)
+    reason = why(gang_of(raw, *pods("llm", 1, 1, **GROUPED)), a_room("gpu-0", used=8), a_room("gpu-3", out=OUT))
+    assert (reason.code, [b.node for b in reason.blockers]) == ("NODE_UNHEALTHY", ["gpu-3"])
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("Preempted", "PRIORITY_BEHIND"),
+        ("PodsReadyTimeout", "CAPACITY"),
+        ("AdmissionCheck", "ADMISSION_CHECK"),
+        ("ClusterQueueStopped", "QUEUE_STOPPED"),
+        ("LocalQueueStopped", "QUEUE_STOPPED"),
+        ("NodeFailures", "NODE_UNHEALTHY"),
+        ("Deactivated", "SUSPENDED"),
+        ("DeactivatedDueToRequeuingLimitExceeded", "SUSPENDED"),
+        ("Invented", "UNKNOWN"),
+    ],
+)
+def test_an_eviction_begins_a_new_wait_and_says_why(reason: str, code: str) -> None:
+    one = said_by(workload(condition("Evicted", True, reason, "as it says", since=at(6))))
+    assert (one.waits_since, one.phase, words(one)) == (when(6), "Evicted", [(code, "as it says")])
+
+
+def test_a_requeue_after_the_eviction_begins_it_anew() -> None:
+    evicted, again = condition("Evicted", True, "Preempted", since=at(6)), condition("Requeued", True, since=at(6, 30))
+    assert said_by(workload(evicted, again)).waits_since == when(6, 30)
+
+
+def test_an_eviction_of_before_is_forgotten_when_it_is_admitted_again() -> None:
+    one = said_by(workload(*admitted(), condition("Evicted", False, "QuotaReserved", "Previously: Preempted")))
+    assert (one.waits_since, one.said, one.phase) == (None, (), "Admitted")
+
+
+def test_an_inactive_workload_is_suspended_by_a_person() -> None:
+    raw = workload(condition("Evicted", True, "Deactivated", "by hand", since=at(6)), active=False)
+    gang = gang_of(raw)
+    assert (gang.state, why(gang).code, why(gang).raw, why(gang).since) == (
+        "suspended",
+        "SUSPENDED",
+        "spec.active is false",
+        when(6),
+    )
+
+
+def test_closed_gates_of_preemption_are_a_check() -> None:
+    gates = condition("BlockedOnPreemptionGates", True, message="the gate is closed")
+    assert ("ADMISSION_CHECK", "the gate is closed") in words(said_by(workload(gates)))
+
+
+def test_a_partial_admission_lowers_the_minimum() -> None:
+    one = said_by(workload(sets=[pod_set(1, name="head"), pod_set(8, name="workers", minCount=4)]))
+    assert (one.wanted, one.minimum, [part.role for part in one.parts]) == (9, 5, ["head", "workers"])
+
+
+def test_a_finished_workload_is_over() -> None:
+    done = condition("Finished", True, "Succeeded", since=at(8))
+    one = said_by(workload(*admitted(), done))
+    assert (one.finished, one.ended_at, one.phase, gang_of(workload(done)).state) == (
+        True,
+        when(8),
+        "Finished",
+        "finished",
+    )
+
+
+def job_set(suspend: bool = True) -> Json:
+    """Kueue keeps what it has not let in suspended."""
+    job = {"name": "node", "replicas": 4, "template": {"spec": {"template": template(8)}}}
+    status = {"conditions": [condition("Suspended", suspend, "SuspendedJobs", "jobs are suspended")]}
+    return resource("jobset.x-k8s.io/v1alpha2", "JobSet", "tune", {"suspend": suspend, "replicatedJobs": [job]}, status)
+
+
+def test_a_job_that_waits_for_its_quota_was_suspended_by_nobody() -> None:
+    raw = workload(waits("WaitingForQuota", "full"), owner=("JobSet", "tune", "uid-tune"))
+    (gang,) = gangs_of(job_set(), raw).values()
+    assert (gang.key, gang.queue, gang.state) == ("jobset/JobSet/train/tune", "team", "waiting")
+    assert words(gang) == [("QUOTA", "full")]
+    assert (why(gang, a_room("a")).code, gang.gpus_wanted) == ("QUOTA", 32)
+
+
+def test_a_job_whose_workload_is_inactive_is_suspended_by_a_person() -> None:
+    raw = workload(active=False, owner=("JobSet", "tune", "uid-tune"))
+    (gang,) = gangs_of(job_set(), raw).values()
+    assert (gang.state, why(gang).code, why(gang).raw) == ("suspended", "SUSPENDED", "spec.active is false")
+    assert gang_of(job_set()).state == "suspended"
+
+
+def test_plain_pods_know_the_size_of_their_group() -> None:
+    notes = {"kueue.x-k8s.io/pod-group-total-count": "6"}
+    gated = pods("llm", 0, 2, annotations=notes, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}], **GROUPED)
+    gang = gang_of(*gated)
+    assert (gang.wanted, gang.gated, gang.not_created) == (6, 2, 4)
+
+
+def cluster_queue(*conditions: Json, api: str = "v1beta2", status: Json | None = None, **spec: Any) -> Json:
+    flavor = {"name": "h100", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 32, **spec.pop("quota", {})}]}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [flavor]}]
+    told = {"conditions": list(conditions), **(status or {})}
+    return resource(
+        f"kueue.x-k8s.io/{api}", "ClusterQueue", "research", {"resourceGroups": groups, **spec}, told, namespace=""
+    )
+
+
+def used(total: str, borrowed: str = "0") -> list[Json]:
+    return [{"name": "h100", "resources": [{"name": "nvidia.com/gpu", "total": total, "borrowed": borrowed}]}]
+
+
+def test_a_queue_tells_what_it_uses_reserves_and_borrows() -> None:
+    status = {
+        "flavorsUsage": used("40", "8"),
+        "flavorsReservation": used("48", "16"),
+        "pendingWorkloads": 3,
+        "admittedWorkloads": 5,
+        "reservingWorkloads": 6,
+        "fairSharing": {"weightedShare": 250},
+    }
+    raw = cluster_queue(
+        condition("Active", True, "Ready"),
+        status=status,
+        cohortName="all",
+        queueingStrategy="StrictFIFO",
+        fairSharing={"weight": "1500m"},
+        quota={"borrowingLimit": "16"},
+    )
+    found = queue_in(raw)
+    assert found.quotas == (
+        Quota("h100", "nvidia.com/gpu", guaranteed=32, used=40, reserved=48, borrowed=8, ceiling=48),
+    )
+    assert (found.parent, found.head_blocks, found.stopped, found.weight) == ("all", True, False, 1.5)
+    assert (found.share, found.share_text, found.waiting, found.admitted) == (250.0, "weighted share", 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "ceiling"),
+    [
+        ({}, 32.0),  # nobody to borrow from
+        ({"cohortName": "all"}, None),
+        ({"cohortName": "all", "quota": {"borrowingLimit": 0}}, 32.0),
+        ({"cohort": "all", "api": "v1beta1"}, None),
+    ],
+)
+def test_a_queue_ends_at_what_it_may_borrow(spec: Json, ceiling: float | None) -> None:
+    assert queue_in(cluster_queue(**spec)).quotas[0].ceiling == ceiling
+
+
+def test_no_weight_and_borrowing_is_no_number() -> None:
+    found = queue_in(cluster_queue(status={"fairSharing": {"weightedShare": 9_223_372_036_854_775_807}}))
+    assert (found.share, found.share_text) == (None, "no weight, and borrowing")
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+def test_a_stopped_queue_says_so_before_its_controller_does(kind: str, policy: str) -> None:
+    make = cluster_queue if kind == "ClusterQueue" else local_queue
+    found = queue_in(make(stopPolicy=policy))
+    assert (found.stopped, [said.text for said in found.said]) == (True, [f"stopPolicy is {policy}"])
+    told = queue_in(make(condition("Active", False, "Stopped", "is stopped", since=at(4)), stopPolicy=policy))
+    assert [(said.text, said.at) for said in told.said] == [("is stopped", when(4))]
+    missing = queue_in(make(condition("Active", False, "FlavorNotFound", "no flavor")))
+    assert (missing.stopped, missing.said[0].source) == (True, f"{kind} condition Active: FlavorNotFound")
+    assert not queue_in(make(stopPolicy="None")).stopped
+
+
+def local_queue(*conditions: Json, **spec: Any) -> Json:
+    status = {"conditions": list(conditions), "pendingWorkloads": 2, "admittedWorkloads": 1}
+    body = {"clusterQueue": "research", **spec}
+    return resource("kueue.x-k8s.io/v1beta2", "LocalQueue", "team", body, status)
+
+
+def test_a_local_queue_leads_to_its_cluster_queue() -> None:
+    found = queue_in(local_queue())
+    assert (found.ref.namespace, found.leads_to, found.waiting, found.admitted) == ("train", "research", 2, 1)
+
+
+@pytest.mark.parametrize(("api", "field"), [("v1beta2", "parentName"), ("v1beta1", "parentName")])
+def test_a_cohort_has_a_parent_and_a_share(api: str, field: str) -> None:
+    raw = resource(
+        f"kueue.x-k8s.io/{api}",
+        "Cohort",
+        "all",
+        {field: "root"},
+        {"fairSharing": {"weightedShare": 0}},
+        namespace="",
+    )
+    assert (queue_in(raw).parent, queue_in(raw).share) == ("root", 0.0)
