@@ -17,6 +17,7 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     Reader,
     conditions_of,
     created_at,
+    figure,
     links_in,
     number,
     owners_of,
@@ -127,7 +128,6 @@ def queue(raw: Raw) -> Spoken:
     used, wanted = (_gpus(mapping(status.get(part))) for part in ("allocated", "requested"))
     due, most = _bound(gpu.get("quota")), _bound(gpu.get("limit"))
     orphan = conditions_of(raw).get("Orphan")
-    weight = gpu.get("overQuotaWeight")
     return Spoken(
         spoken_key(ref),
         queues=(
@@ -145,7 +145,7 @@ def queue(raw: Raw) -> Spoken:
                         wanted=max(0.0, wanted - used),
                     ),
                 ),
-                weight=float(weight) if isinstance(weight, (int, float)) and not isinstance(weight, bool) else None,
+                weight=figure(gpu.get("overQuotaWeight")),
                 said=(orphan.said("QUEUE_STOPPED", "Queue condition Orphan"),)
                 if orphan is not None and orphan.status
                 else (),
@@ -161,9 +161,8 @@ def _gpus(raw: dict[str, Any]) -> float:
 
 def _bound(raw: Any) -> float | None:
     """-1 is "no bound"."""
-    if isinstance(raw, bool) or not isinstance(raw, (int, float)):
-        return None
-    return None if raw < 0 else float(raw)
+    told = figure(raw)
+    return None if told is None or told < 0 else told
 
 
 READERS = (

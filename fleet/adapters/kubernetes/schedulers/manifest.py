@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fleet.adapters.kubernetes.schedulers.objects import ref_of
 from fleet.adapters.kubernetes.schedulers.ray import GROUP, VERSIONS, ray_cluster, ray_job
 from fleet.ports.manifests import Manifest, Mistake, Path
 
@@ -27,7 +28,9 @@ def read(document: Any) -> Manifest | None:
         return None
     decode, spec_at = _READERS[kind]
     mistakes = [*_of_meta(document, version), *_of_spec(document, kind, spec_at)]
-    return Manifest(decode(document).objects[0], spec_at, tuple(mistakes))
+    objects = decode(document).objects
+    key = ref_of("ray", kind, document).key
+    return Manifest(key, objects[0] if objects else None, spec_at, tuple(mistakes))
 
 
 def _of_meta(document: Mapping[str, Any], version: str) -> Iterator[Mistake]:

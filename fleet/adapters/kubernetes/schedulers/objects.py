@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 from fleet.adapters.kubernetes.gang import links_of
@@ -92,6 +92,16 @@ def latest(*moments: datetime | None) -> datetime | None:
 def times(*counts: int) -> int:
     """A product of counts, within what any count may be (`fleet.ports.shapes.MOST`)."""
     return min(MOST, prod(max(0, count) for count in counts))
+
+
+def figure(value: Any) -> float | None:
+    """A finite number that need not be whole; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def number(value: Any) -> int | None:

@@ -75,7 +75,7 @@ def pod(name: str, node: str = "", *, gpus: int = 8, waits: str = "", status: Js
     conditions = [condition("Ready", True)] if node else []
     if waits:
         conditions = [condition("PodScheduled", False, "Unschedulable", waits, since=at(4))]
-    told = status or {"phase": "Running" if node else "Pending", "conditions": conditions}
+    told = {"phase": "Running" if node else "Pending", "conditions": conditions} if status is None else status
     spec = {**pod_spec(gpus), **facts, **({"nodeName": node} if node else {})}
     return resource("v1", "Pod", name, spec, told, **meta)
 
