@@ -101,12 +101,13 @@ def check(text: str, read: ManifestReader) -> Report:
         if manifest is None:
             skipped.append(_kind(document))
             continue
-        looked.append(manifest.object.ref.key)
+        looked.append(manifest.key)
         for mistake in manifest.mistakes:
             wrong.append(Wrong(_line(lines, (*at, *mistake.path)), _told(mistake.path), mistake.text))
-        if not manifest.mistakes and manifest.object.ray is not None:
-            for condition in lint(manifest.object.ref.key, manifest.object.ray):
-                place = _place(condition, manifest, manifest.object.ray)
+        facts = manifest.object.ray if manifest.object is not None else None
+        if not manifest.mistakes and facts is not None:
+            for condition in lint(manifest.key, facts):
+                place = _place(condition, manifest, facts)
                 found.append(Found(_line(lines, (*at, *place)), _told(place), condition))
     return Report(tuple(looked), tuple(skipped), tuple(wrong), tuple(found))
 

@@ -25,9 +25,11 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`spec_at` leads to the spec of the Ray cluster in it. With mistakes, what `object` says is not to be trusted."""
+    """`key` as of its gang (`fleet.ports.gangs.Ref.key`); `spec_at` leads to the spec of the Ray cluster in it.
+    `object` is None where it makes no pods of its own; with mistakes, what it says is not to be trusted."""
 
-    object: GangObject
+    key: str
+    object: GangObject | None
     spec_at: Path
     mistakes: tuple[Mistake, ...] = ()
 
