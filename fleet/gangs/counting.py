@@ -94,8 +94,10 @@ def _minimum(objects: Sequence[GangObject], wanted: int) -> int:
 
 
 def _state(objects: Sequence[GangObject], placed: int, started: int, minimum: int, wanted: int) -> GangState:
-    made = [one for one in objects if not one.places] or objects
+    made = [one for one in objects if not one.places]
     if made and all(one.finished for one in made):
+        return "finished"
+    if objects and not made and not placed and all(one.finished for one in objects):  # its pods may outlive a group
         return "finished"
     if not placed and any(one.suspended for one in _commanding(objects)):
         return "suspended"

@@ -117,6 +117,14 @@ def test_a_finished_group_without_pods_is_over() -> None:
     assert gang_of(group("Failed", failed=1)).state == "finished"
 
 
+@pytest.mark.parametrize("phase", ["Finished", "Failed"])
+def test_a_group_that_ended_while_its_pods_go_on_is_not_over(phase: str) -> None:
+    """Its controller never looks at it again: pods that a restart made hold their GPUs under the old word."""
+    gang = gang_of(group(phase, failed=1), *pods("llm", 4, labels=LABEL))
+    assert (gang.state, gang.gpus_held) == ("running", 32)
+    assert gang_of(group(phase, failed=1), *pods("llm", 2, 2, labels=LABEL)).gpus_held_idle == 16
+
+
 def test_the_label_of_older_releases_joins_too() -> None:
     old = {"pod-group.scheduling.sigs.k8s.io": "llm"}
     assert gang_of(group("Running"), *pods("llm", 4, labels=old)).placed == 4
