@@ -2,19 +2,20 @@
 
 Decides by the exact test (two or more of one pool with 0 < placed < minimum, and together they hold idle at least what
 the smallest of them lacks) and finds the cheapest way out: which to suspend so that another starts. One pool means
-here that what one holds lies on nodes that the other may use. Refuses to call it a deadlock while one of them fits into
-what is free, for then it starts by itself.
+here that GPUs that one holds lie on nodes that the other may use. Refuses to call it a deadlock while one of them fits
+into what is free, for then it starts by itself, and to count a gang that holds no GPU: it starves nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fleet.gangs.board import Board
 from fleet.gangs.conditions.condition import Condition, found
 from fleet.gangs.diagnosis.whatif import play, release, suspending
 from fleet.gangs.form import Gang
+from fleet.ports.gangs import Need
 
 AT_MOST = 8  # gangs tried for the way out: each is a replay of all queues
 
@@ -31,7 +32,8 @@ class WayOut:
 def deadlocks(board: Board) -> list[Condition]:
     """One for each gang that takes part, all of one deadlock with the same way out."""
     told: list[Condition] = []
-    for pool in _pools(board, [gang for gang in board.gangs.values() if 0 < gang.placed < gang.minimum]):
+    halves = [gang for gang in board.gangs.values() if 0 < gang.placed < gang.minimum and gang.gpus_held_idle]
+    for pool in _pools(board, halves):
         held, lacking = sum(gang.gpus_held_idle for gang in pool), min(map(_lacks, pool))
         if len(pool) < 2 or not lacking or held < lacking or any(_fits(board, gang) for gang in pool):
             continue
@@ -63,11 +65,17 @@ def way_out(board: Board, pool: Sequence[Gang]) -> WayOut:
         one = suspending(board.starter, board.space, board.turns, gang)
         if inside.intersection(one.starts):
             return WayOut((gang.key,), one.starts, one.gpus)
-    for n in range(2, len(order)):
-        out = _try(board, order[:n])
-        if inside.intersection(out.starts):
-            return _without_needless(board, order[:n], inside)
+    for chosen in _several(order, len(pool)):
+        if inside.intersection(_try(board, chosen).starts):
+            return _without_needless(board, chosen, inside)
     return WayOut()
+
+
+def _several(order: Sequence[Gang], size: int) -> Iterator[Sequence[Gang]]:
+    """More and more of the cheap ones; then all but one, the dearest first: where only a cheap one could ever start,
+    the dear ones give way."""
+    yield from (order[:n] for n in range(2, min(len(order) + 1, size)))
+    yield from ([gang for gang in order if gang is not one] for one in reversed(order[:-1]))
 
 
 def _without_needless(board: Board, chosen: Sequence[Gang], inside: set[str]) -> WayOut:
@@ -109,8 +117,8 @@ def _fits(board: Board, gang: Gang) -> bool:
 def _pools(board: Board, partial: Sequence[Gang]) -> list[list[Gang]]:
     """Gangs that stand in each other's way, each set in order of age."""
     near: dict[str, set[str]] = {gang.key: set() for gang in partial}
-    masks = {gang.key: [board.starter.eligibility.of(m.need) for m in gang.missing if m.need] for gang in partial}
-    places = {gang.key: board.starter.rooms.places(gang.nodes) for gang in partial}
+    masks = {gang.key: [board.starter.eligibility.of(need) for need in _gpu_needs(gang)] for gang in partial}
+    places = {gang.key: board.starter.rooms.places(_gpu_nodes(gang)) for gang in partial}
     for one in partial:
         for other in partial:
             wanted = one is not other and any(mask[places[other.key]].any() for mask in masks[one.key])
@@ -128,6 +136,14 @@ def _pools(board: Board, partial: Sequence[Gang]) -> list[list[Gang]]:
                 pending.extend(near[key])
         pools.append(sorted((by_key[key] for key in pool), key=lambda g: (g.created_at is None, _age(g), g.key)))
     return pools
+
+
+def _gpu_needs(gang: Gang) -> list[Need]:
+    return [missing.need for missing in gang.missing if missing.need and missing.need.gpus]
+
+
+def _gpu_nodes(gang: Gang) -> set[str]:
+    return {member.node for member in gang.members if member.node and member.need.gpus}
 
 
 def _age(gang: Gang) -> float:

@@ -7,6 +7,8 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fleet.gangs.board import Board, read
 from fleet.gangs.conditions.guarantee import guarantee, guarantee_asked
@@ -109,6 +111,57 @@ def test_gangs_of_pools_that_do_not_meet_do_not_starve_each_other() -> None:
 
 def test_whole_waiting_and_running_gangs_are_in_no_deadlock() -> None:
     assert deadlocks(board_of(half("runs", 2, 2, 0), half("waits", 4, 0, 0), half("half", 4, 2, 2))) == []
+
+
+def test_a_gang_that_holds_no_gpu_starves_nobody() -> None:
+    """The head of one is placed, beside half a gang: that is a small cluster, not a deadlock."""
+    head = a_member("head", "volcano/PodGroup/train/b", node="gpu-0", need=Need(cpu_millis=1000))
+    group = an_object("volcano", "b", minimum=3, wanted=3, parts=(Part("", 3, need=EIGHT),))
+    (joined,) = join([group], [head, *members_of(group.ref.key, 0, 2, need=EIGHT)]).values()
+    waits = count(joined)
+    assert 0 < waits.placed < waits.minimum
+    assert deadlocks(board_of(half("a", 4, 2, 0), waits)) == []
+
+
+def test_where_there_are_many_those_tried_first_are_enough_for_one_of_the_others() -> None:
+    gangs = [half(f"g{n:02}", 9, 1, n, created_at=later(n)) for n in range(12)]
+    values = deadlocks(board_of(*gangs))[0].values
+    assert len(values["suspend"]) == 8  # type: ignore[arg-type]
+    assert values["starts"] == (gangs[0].key,)
+
+
+def freed(board: Board, gangs: tuple[Gang, ...]) -> set[str]:
+    space = board.space
+    for gang in gangs:
+        space = release(board.starter.rooms, space, gang)
+    return set(play(board.starter, space, [turn for turn in board.turns if turn.gang not in gangs]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(2, 9), st.integers(1, 3), st.integers(0, 2)), min_size=2, max_size=4))
+def test_a_way_out_is_named_exactly_where_there_is_one_and_nobody_in_it_in_vain(
+    drawn: list[tuple[int, int, int]],
+) -> None:
+    """Against every choice of whom to suspend."""
+    gangs: list[Gang] = []
+    first = 0
+    for n, (minimum, most, priority) in enumerate(drawn):
+        placed = min(most, minimum - 1)
+        gangs.append(half(f"g{n}", minimum, placed, first, priority=priority, created_at=later(n)))
+        first += placed
+    board = board_of(*gangs)
+    told = deadlocks(board)
+    held = sum(gang.gpus_held for gang in gangs)
+    assert bool(told) is (held >= min((gang.minimum - gang.placed) * 8 for gang in gangs))
+    if not told:
+        return
+    ways = [some for n in range(1, len(gangs)) for some in combinations(gangs, n) if freed(board, some)]
+    named = tuple(gang for gang in gangs if gang.key in told[0].values["suspend"])  # type: ignore[operator]
+    assert bool(named) is bool(ways)
+    assert freed(board, named) == set(told[0].values["starts"])  # type: ignore[arg-type]
+    assert not named or not any(freed(board, fewer) for fewer in combinations(named, len(named) - 1))
+    alone = [(gang.priority, gang.gpus_held) for some in ways if len(some) == 1 for gang in some]
+    assert not alone or [(gang.priority, gang.gpus_held) for gang in named] == [min(alone)]
 
 
 # -- guarantee ----------------------------------------------------------------------------------------------------
