@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from django.db.models import F, Func, JSONField, QuerySet, TextField, Value
 
+from fleet.lifecycle import unused
 from fleet.lifecycle.models import Workflow
 
 VERB = Func(
@@ -25,7 +26,7 @@ VERB = Func(
 """The verb of the present step, without the plan around it."""
 FIELDS = (
     "pk", "version", "node_id", "created_at", "blocked_code", "blocked_text", "blocked_until", "node__pool__name",
-    "node__pool__mode", "node__owners", "incident__severity", "asked_verb",
+    "node__pool__mode", "node__owners", "incident__severity", "asked_verb", "under_way",
 )  # fmt: skip
 
 
@@ -45,6 +46,7 @@ class Asker:
     owners: Iterable[Mapping[str, str]]
     urgent: bool
     verb: str
+    under_way: bool = False  # it has its share of the in-flight cap, and has begun
 
     @classmethod
     def of(cls, workflow: Workflow) -> Self:
@@ -59,10 +61,22 @@ class Asker:
     @classmethod
     def of_values(cls, values: tuple[Any, ...]) -> Self:
         """From FIELDS."""
-        pk, version, node_id, created_at, code, text, until, pool, mode, owners, severity, verb = values
+        pk, version, node_id, created_at, code, text, until, pool, mode, owners, severity, verb, begun = values
         urgent = severity == "unhealthy"
         return cls(
-            pk, version, node_id, created_at, code, text, until, pool or "", mode or "", owners, urgent, verb or ""
+            pk,
+            version,
+            node_id,
+            created_at,
+            code,
+            text,
+            until,
+            pool or "",
+            mode or "",
+            owners,
+            urgent,
+            verb or "",
+            begun,
         )
 
     def is_still(self, workflow: Workflow) -> bool:
@@ -72,5 +86,9 @@ class Asker:
 
 def read(workflows: QuerySet[Workflow]) -> list[Asker]:
     """In line: first those that are furthest, then the oldest. One query, no locks."""
-    rows = workflows.annotate(asked_verb=VERB).order_by("-step", "created_at", "pk").values_list(*FIELDS)
+    rows = (
+        workflows.annotate(asked_verb=VERB, under_way=unused.UNDER_WAY)
+        .order_by("-step", "created_at", "pk")
+        .values_list(*FIELDS)
+    )
     return [Asker.of_values(row) for row in rows]

@@ -22,7 +22,7 @@ from django.db.models.functions import Coalesce
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish, send
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import askers, messages, owners, tripping
+from fleet.lifecycle import askers, messages, owners, tripping, unused
 from fleet.lifecycle.askers import Asker
 from fleet.lifecycle.fence import LEASE
 from fleet.lifecycle.machine import OUT_STATES, WorkflowState
@@ -36,6 +36,8 @@ from fleet.policy.models import Claim
 from fleet.policy.rules import ALLOWED, IN_FLIGHT, TAKE_OUT, CapRule, Decision, decide
 from fleet.ports.clock import Clock
 
+GOES_ON = frozenset({"mode", "unwatched"})
+"""What may have kept a step that had its share already."""
 ASKING = "asking"  # blocked_code of a workflow that has not been answered yet
 GUARD_CODES = (
     ASKING, "cap_hold", "cap_take_out", "cap_in_flight", "rate", "floor", "stopped", "breaker", "freeze", "window",
@@ -145,6 +147,9 @@ def _answer(cluster: Cluster, waiting: Sequence[Asker], now: datetime) -> list[W
     told = [row for row in rows if not answers[row.pk][1].allowed]
     for workflow in told:
         _tell(workflow, answers[workflow.pk][1], now)
+    waits = [workflow.pk for workflow in told if CLAIMS.get(answers[workflow.pk][0].verb) == IN_FLIGHT]
+    if waits:
+        unused.give_back(waits, now)
     _save(cluster, granted, told, now)
     return granted
 
@@ -172,7 +177,10 @@ def _decide(
     times: Sequence[windows.Window],
     now: datetime,
 ) -> Decision:
-    """A step that needs no claim was kept only by the mode, which is open again."""
+    """A step that needs no claim was kept only by the mode, which is open again.
+
+    One whose verb is under way has its share: it looks at what came of it, and asks anew before it acts again.
+    """
     if asker.pool_mode == Mode.OBSERVE:
         return Decision("mode", f"The pool {asker.pool} is in mode observe: nothing is written.", now + REASK)
     if asker.verb not in CLAIMS:
@@ -189,6 +197,8 @@ def _decide(
         timely = windows.decide(times, asker.pool, asker.urgent, now)
         if not timely.allowed:
             return timely
+    if asker.under_way and asker.code in GOES_ON:
+        return ALLOWED
     return decide(CLAIMS[asker.verb], place, caps, fleet.tally, now)
 
 

@@ -159,7 +159,7 @@ def _count_claims(tally: Tally, places: dict[int, Place], now: datetime) -> None
         if place is None:
             continue
         tally.add(kind, place)
-        if kind != IN_FLIGHT:  # who came later may be under its verb all the same
+        if kind != IN_FLIGHT:  # who came later may be under its verb all the same; who is not gives its share back
             tally.shares[kind, node_id] = claimed_at
         clears = claimed_at + usual[kind]
         for key in place.scopes:
@@ -218,5 +218,5 @@ def cap_usage(fleet: Fleet, node_id: int, caps: Iterable[CapRule]) -> list[CapUs
     return found
 
 
-def in_flight_claim(workflow_id: int, kind: str = IN_FLIGHT) -> bool:
-    return Claim.objects.filter(workflow_id=workflow_id, kind=kind, released_at=None).exists()
+def in_flight_claim(workflow_id: int) -> bool:
+    return Claim.objects.filter(workflow_id=workflow_id, kind=IN_FLIGHT, released_at=None).exists()

@@ -19,6 +19,7 @@ from fleet.ports.clock import SYSTEM_CLOCK
 from tests.browser.conftest import Site
 from tests.browser.fleet_of_everything import Everything, everything
 from tests.browser.test_pages import look_at
+from tests.builders import a_person
 
 Somebody = Callable[..., User]
 Accessible = Callable[[Page], None]
@@ -26,6 +27,7 @@ Accessible = Callable[[Page], None]
 
 @pytest.fixture
 def fleet(transactional_db: None) -> Everything:
+    a_person("jiwoo", "admin")
     return everything()
 
 

@@ -32,7 +32,7 @@ class Silence:
         self._lock = threading.Lock()
         self._since: datetime | None = None
         self._began = self._next = 0.0
-        self._why = self._code = ""
+        self._why = ""
 
     @contextmanager
     def asking(self, call: Call) -> Iterator[None]:
@@ -60,7 +60,7 @@ class Silence:
             text = (
                 f"{call.server} has not answered since {self._since:%H:%M:%S} UTC and is asked again every few seconds"
             )
-            raise TemporaryError(f"{text}: {self._why}", code=self._code, retry_after=again)
+            raise TemporaryError(f"{text}: {self._why}", code="api_unreachable", retry_after=again)
 
     def _fell_silent(self, error: PortError, began: float) -> None:
         with self._lock:
@@ -68,4 +68,4 @@ class Silence:
             self._next = now + ASK_EVERY
             if self._since is None:
                 self._since, self._began = self._clock.now() - timedelta(seconds=now - began), began
-                self._code, self._why = error.code, str(error)
+                self._why = str(error)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleet.health.models import Incident
+from fleet.lifecycle import unused
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.grants import REASK
 from fleet.lifecycle.machine import OUT_STATES
@@ -46,9 +47,14 @@ def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
         return Blocked("unmanaged", "The node is not in the managed set any more.", 60)
     place = replace(place, begun=True)  # its claim is held: the last look counts everybody else
     decision = decide(IN_FLIGHT, place, policy.caps_of(ctx.workflow.cluster_id), fleet.tally, ctx.now)
-    if not decision.allowed:
-        return Blocked(decision.code, decision.text, 30, decision.until)
-    return None
+    return None if decision.allowed else _asks_anew(ctx, decision)
+
+
+def _asks_anew(ctx: Context, decision: Decision) -> Blocked:
+    """Fewer fit by now. Whoever has begun keeps its share and waits; whoever has not gets in line again."""
+    if unused.give_back([ctx.workflow.pk], ctx.now):
+        return Blocked("asking", decision.text, 1)
+    return Blocked(decision.code, decision.text, 30, decision.until)
 
 
 def _untimely(ctx: Context) -> Decision | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as lazy
 
-from fleet.readmodels.reasons.types import ADMIN, API, BMC, FABRIC, METRICS, PEOPLE, PROVIDER, Reason, Word
+from fleet.readmodels.reasons.types import ADMIN, API, BMC, FABRIC, METRICS, PEOPLE, PROVIDER, SLURM, Reason, Word
 
 _LATER = lazy("Nothing yet. If it lasts, look at that server and the way to it.")
 _AGAIN = lazy("The other side answers again; it is tried again by itself.")
@@ -211,6 +211,23 @@ PORTS: dict[str, Reason] = {
     "fabric_timeout": _away(FABRIC, lazy("The fabric's manager did not answer in time.")),
     "fabric_unavailable": _away(FABRIC, lazy("The fabric's manager is not available.")),
     "fabric_unreachable": _away(FABRIC, lazy("The fabric's manager cannot be reached.")),
+    "slurm_error": _away(SLURM, lazy("Slurm refused what it was asked.")),
+    "slurm_garbage": _away(SLURM, lazy("Slurm's REST server answered with something that is no JSON.")),
+    "slurm_read_only": _set_up(
+        lazy("a newer Slurm"),
+        lazy("This version of Slurm takes no changes by its REST server."),
+        lazy("Update Slurm, or let Muster use its command line."),
+    ),
+    "slurm_timeout": _away(SLURM, lazy("Slurm's REST server did not answer in time.")),
+    "slurm_tls": _set_up(
+        lazy("a valid certificate"), lazy("The certificate of Slurm's REST server is not accepted."), _CERTIFICATE
+    ),
+    "slurm_unreachable": _away(SLURM, lazy("Slurm's REST server cannot be reached.")),
+    "slurm_version": _set_up(
+        lazy("a version of its API that is known"),
+        lazy("Slurm's REST server serves no version of its API that is known here."),
+        lazy("Let slurmrestd serve one of the versions that the sentence names."),
+    ),
     "no_fabric_api": _set_up(lazy("an API of the fabric"), lazy("There is no such API at the address."), _ADDRESS),
     "provider_busy": _passing(lazy("the provider"), lazy("The provider is busy."), PROVIDER),
     "provider_error": _passing(lazy("the provider"), lazy("The provider failed."), PROVIDER),

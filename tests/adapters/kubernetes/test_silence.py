@@ -65,7 +65,7 @@ def test_after_one_call_without_an_answer_the_next_is_refused_at_once_and_unsent
         assert "gave no complete answer" in str(refused(reader))
     error = refused(reader)
     assert len(script.sent("GET", "/version")) == 1
-    assert error.code == "api_timeout" and error.retry_after == silence.SOONEST
+    assert error.code == "api_unreachable" and error.retry_after == silence.SOONEST
     assert "has not answered since" in str(error) and "asked again every few seconds" in str(error)
 
 
@@ -112,7 +112,7 @@ def test_a_write_to_a_silent_server_was_never_sent_and_says_so(
         KubernetesReader(api).server_version()
     with pytest.raises(TemporaryError) as caught:
         KubernetesActor(api).hold(HoldRequest("gpu-1", "inc-7/op-1", "41"))
-    assert caught.value.code == "api_timeout" and script.sent("PATCH", "/api/v1/nodes/gpu-1") == []
+    assert caught.value.code == "api_unreachable" and script.sent("PATCH", "/api/v1/nodes/gpu-1") == []
 
 
 def doubtful(api: ApiServer) -> KubernetesReader:

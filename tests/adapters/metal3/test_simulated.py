@@ -92,7 +92,7 @@ def test_an_installation_that_fails_is_told_in_its_own_words(fleet: Client, port
     about = target(fleet)
     fleet.inject("provision_error", NODE)
     port.submit(about, "op-1", port.observe(about))
-    port.submit(about, "op-1", until(port, about, lambda seen: seen.phase == Phase.HALFWAY))
+    port.submit(about, "op-1", once(port, about, lambda seen: seen.phase == Phase.HALFWAY))
     failed = once(port, about, lambda seen: seen.phase == Phase.FAILED)
     assert "write_image failed" in failed.error
 
@@ -132,4 +132,4 @@ def test_an_image_that_somebody_took_out_of_its_annotation_is_for_people(
     broken = {"metadata": {"annotations": {"muster.dev/reprovision-image": "{"}}}
     fleet.call("PATCH", HOST, broken, MERGE)
     with pytest.raises(PermanentError, match="lost the annotation"):
-        port.submit(about, "op-1", until(port, about, lambda now: now.version != seen.version))
+        port.submit(about, "op-1", once(port, about, lambda now: now.version != seen.version))

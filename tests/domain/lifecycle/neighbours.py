@@ -87,6 +87,7 @@ class Neighbours(Storm):
     def recreate(self, name: str) -> None:
         """The Node object is deleted and made anew: nothing of it is left."""
         self.change(name, uid=f"{self.nodes[name].uid}x", annotations={}, labels={}, taints=(), unschedulable=False)
+        self.boots_at.pop(name, None)  # a host registers anew when it is up
         self.requests.pop(name, None)
         self.oracle.cordoned.discard(name)
         self.begun.discard(name)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from fleet.inventory.models import Cluster
+from fleet.lifecycle import grants
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Intent, Step, Workflow
 from fleet.policy.models import Cap
@@ -234,7 +235,8 @@ class Oracle:
             place = places.get(workflow.node_id)
             if place is None:
                 raise Violation(f"{kind} was granted for {workflow.node.name}, which is not managed")
-            if not (kind == "take_out" and not place["pods"]):
+            goes_on = kind == "in_flight" and place["pk"] in used[kind] and workflow.blocked_code in grants.GOES_ON
+            if not goes_on and not (kind == "take_out" and not place["pods"]):
                 self._fits(cluster, caps, kind, place, used, places, begun, now)
             used[kind].add(workflow.node_id)
             if kind == "in_flight":

@@ -12,6 +12,7 @@ from fleet.lifecycle import grants
 from fleet.lifecycle.models import Workflow
 from fleet.policy import services as policy
 from tests.builders import T0, TestClock, a_cluster, a_node, an_incident
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,12 +41,12 @@ def test_who_asks_while_others_are_answered_does_not_wait_and_is_answered_by_the
     with transaction.atomic():
         policy.lock_fleet()
         asking.start()
-        asking.join(10)
+        asking.join(PATIENCE)
         assert answers == [0] and Workflow.objects.get(pk=workflow.pk).blocked_code == grants.ASKING
         tick.start()
         tick.join(0.2)
         assert tick.is_alive(), "the tick answers beside somebody who has the lock"
-    tick.join(10)
+    tick.join(PATIENCE)
     assert answers == [0, 1] and Workflow.objects.get(pk=workflow.pk).state == "running"
 
 

@@ -52,3 +52,17 @@ def test_those_that_were_out_when_all_was_halted_go_on_one_after_the_other(halt:
         story.live(170)
         Cap.objects.filter(kind="take_out", scope="fleet").update(absolute=1, percent=None)
         story.finish(hours=2)
+
+
+@pytest.mark.django_db
+def test_two_that_reboot_when_the_mode_is_lowered_both_go_on_when_it_is_raised() -> None:
+    """Half-open lets one begin; whoever has begun looks at what came of it, and waits for nobody."""
+    with a_story() as story:
+        for name in ("n1", "n4"):
+            story.fault(name)
+        story.live(35)
+        assert len(story.storm.resets) == 2, "both are to be under way"
+        story.mode("observe")
+        story.live(12)
+        story.mode("automate")
+        story.finish()

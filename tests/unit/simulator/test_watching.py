@@ -97,6 +97,6 @@ def test_a_watcher_that_hangs_up_is_forgotten(fleet: Client) -> None:
     next(events)
     world = fleet.simulator.world
     assert world is not None
-    assert len(world.store["nodes"].followers) == 1
+    until(lambda: len(world.store["nodes"].followers) == 1)
     events.close()
     until(lambda: not world.store["nodes"].followers)
