@@ -30,8 +30,8 @@ from fleet.ports.ray import RayFacts, RayReading
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What others saw. Readings and heads by gang key; `sick`: nodes in an open fault -> what it is. `swings` and `waits`
-    live on from one survey to the next: whoever watches keeps them, and forgets the gangs that are gone."""
+    """What others saw. Readings and heads by gang key; `sick`: nodes in an open fault -> what it is. `swings` and
+    `waits` live on from one survey to the next: whoever watches keeps them, and forgets the gangs that are gone."""
 
     now: datetime
     readings: Mapping[str, RayReading] = field(default_factory=dict)

@@ -13,12 +13,14 @@ from django.utils import translation
 from fleet.gangs.board import Board, read
 from fleet.gangs.conditions.condition import CODES, Condition, found, rank
 from fleet.gangs.conditions.survey import Evidence, survey
+from fleet.gangs.counting import count
 from fleet.gangs.diagnosis.rooms import Rooms
 from fleet.gangs.form import Gang
-from fleet.ports.gangs import GangObject
+from fleet.gangs.joining import join
+from fleet.ports.gangs import GangObject, Need, Part
 from fleet.ports.ray import RayFacts, RayRetention
 from fleet.readmodels import gang_words
-from tests.gang_builders import an_object, later
+from tests.gang_builders import a_member, an_object, later
 from tests.unit.gangs.ray_scenes import (
     RAY,
     a_group,
@@ -30,7 +32,7 @@ from tests.unit.gangs.ray_scenes import (
     a_run,
     ray_facts,
 )
-from tests.unit.gangs.scenes import a_room
+from tests.unit.gangs.scenes import EIGHT, a_room
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "gangs-conditions.md"
 KEPT = RayRetention(shuts_down=True, ttl_seconds=3600, deletion_rules=False, history=True)
@@ -81,6 +83,28 @@ def test_the_post_mortem_is_told_with_the_worst_first() -> None:
     }  # fmt: skip
     assert told == sorted(told, key=rank)
     assert told[0].code == "sick_node"
+
+
+def test_two_teams_in_one_pool_without_a_gang_scheduler() -> None:
+    """Each has its head and two of three workers; the pool has four nodes. Whoever came later gives way."""
+    gangs = {}
+    head = Need(cpu_millis=4000)
+    for n, team in enumerate(("red", "blue")):
+        parts = (Part("head", 1, need=head), Part("gpu", 3, need=EIGHT))
+        made = an_object("ray", team, wanted=4, parts=parts, ray=ray_facts(a_group(replicas=3)), created_at=later(n))
+        pods = [a_member(f"{team}-head", made.ref.key, node="cpu", need=head, role="head")]
+        pods += [a_member(f"{team}-{k}", made.ref.key, node=f"gpu-{2 * n + k}", need=EIGHT, role="gpu") for k in (0, 1)]
+        pods += [a_member(f"{team}-2", made.ref.key, need=EIGHT, role="gpu")]
+        (joined,) = join([made], pods).values()
+        gangs[joined.key] = count(joined)
+    rooms = Rooms([*(a_room(f"gpu-{k}", used=8) for k in range(4)), a_room("cpu", gpus=0, whole=0)])
+    told = survey(read(gangs, [], rooms), Evidence(later(5)))
+    assert [one.code for one in told] == ["deadlock", "deadlock", "guarantee_none", "guarantee_none"]
+    with translation.override("en"):
+        assert gang_words.told(told[1]).sentence == (
+            "RayCluster train/red holds 16 GPUs for nothing and lacks 8; it and RayCluster train/blue hold 32. "
+            "Suspending RayCluster train/blue frees 16 GPUs, and RayCluster train/red would fit."
+        )
 
 
 @pytest.mark.parametrize("fields", [{"finished": True, "phase": "Complete"}, {"suspended": True}])
