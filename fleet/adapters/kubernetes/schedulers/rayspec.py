@@ -124,10 +124,13 @@ def _declared(raw: Raw) -> float | None:
 
 
 def _recovery(pods: list[dict[str, Any]], default: int) -> int:
-    """The least that any worker is told: the first to give up ends the work."""
+    """The least that any worker is told: the first to give up ends the work. Who is told nothing has the default."""
+    return min((_patience(pod, default) for pod in pods), default=default)
+
+
+def _patience(pod: Raw, default: int) -> int:
     found = [
         round(quantity(entry.get("value")))
-        for pod in pods
         for container in items(pod.get("containers"))
         for entry in items(container.get("env"))
         if entry.get("name") == RECOVERY_ENV and entry.get("value")

@@ -46,7 +46,9 @@ def test_a_healthy_group_runs_and_says_since_when() -> None:
 
 def test_the_groups_own_count_is_not_believed() -> None:
     """It leaves out pods that are bound and have not started, which hold their GPUs all the same."""
-    gang = gang_of(group("Scheduling", running=0), *pods("llm", 3, 1, labels=LABEL))
+    raw = group("Scheduling", running=0, scheduleStartTime=at(4))
+    assert said_by(raw).started_at is None
+    gang = gang_of(raw, *pods("llm", 3, 1, labels=LABEL))
     assert (gang.state, gang.placed, gang.gpus_held_idle) == ("partial", 3, 24)
 
 

@@ -108,6 +108,7 @@ def test_a_check_that_is_open_keeps_an_admitted_quota_waiting() -> None:
     assert words(said_by(workload(admitted()[0], later))) == [("TOPOLOGY", "waits for its nodes")]
     without = condition("Admitted", False, "NoReservation", "no reservation")
     assert words(said_by(workload(waits("WaitingForQuota", "full"), without))) == [("QUOTA", "full")]
+    assert said_by(workload(admitted()[0], without)).said == (), "it has a reservation by now"
 
 
 def test_a_required_level_is_kept_with_its_pod_set() -> None:

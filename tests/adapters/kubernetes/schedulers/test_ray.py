@@ -133,11 +133,21 @@ def test_a_head_that_is_down_keeps_the_moment_it_went() -> None:
     assert (facts(cluster()).recovery_seconds, facts(cluster()).head_ready) == (0, None)
 
 
-def test_the_worker_that_gives_its_head_up_first_bounds_the_recovery() -> None:
-    pod = template(8)
-    pod["spec"]["containers"][0]["env"] = [{"name": "RAY_gcs_rpc_server_reconnect_timeout_s", "value": "120"}]
-    raw = cluster(workers(), workers("b", template=pod), annotations={"ray.io/ft-enabled": "true"})
-    assert facts(raw).recovery_seconds == 120
+@pytest.mark.parametrize(
+    ("told", "seconds"), [((120, None), 120), ((900, None), 600), ((900, 1200), 900), ((None, None), 600)]
+)
+def test_the_worker_that_gives_its_head_up_first_bounds_the_recovery(
+    told: tuple[int | None, ...], seconds: int
+) -> None:
+    """Those that nobody told anything wait as long as the operator tells them to."""
+    groups = []
+    for n, patience in enumerate(told):
+        pod = template(8)
+        if patience is not None:
+            entry = {"name": "RAY_gcs_rpc_server_reconnect_timeout_s", "value": str(patience)}
+            pod["spec"]["containers"][0]["env"] = [entry]
+        groups.append(workers(f"g{n}", template=pod))
+    assert facts(cluster(*groups, annotations={"ray.io/ft-enabled": "true"})).recovery_seconds == seconds
 
 
 def test_counts_of_a_spec_that_is_gone_are_not_believed() -> None:
