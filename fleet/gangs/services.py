@@ -30,8 +30,8 @@ class Ledger:
     """What is in the rows already, in memory of the one that writes them. `load` reads it after a start."""
 
     cluster_id: int
-    gangs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    queues: dict[str, dict[str, Any]] = field(default_factory=dict)
+    gangs: dict[str, Columns] = field(default_factory=dict)
+    queues: dict[str, Columns] = field(default_factory=dict)
     idle: dict[str, tuple[datetime | None, float, datetime]] = field(default_factory=dict)  # since, seconds, counted at
     loaded: bool = False
 
@@ -73,8 +73,7 @@ def store(ledger: Ledger, gangs: Mapping[str, Columns], queues: Mapping[str, Col
 def settle(ledger: Ledger, gangs: Mapping[str, Columns], queues: Mapping[str, Columns], now: datetime) -> None:
     """What `store` wrote is committed."""
     ledger.idle = _idle(ledger, gangs, now)
-    ledger.gangs = {key: dict(columns) for key, columns in gangs.items()}
-    ledger.queues = {key: dict(columns) for key, columns in queues.items()}
+    ledger.gangs, ledger.queues = dict(gangs), dict(queues)
 
 
 def _idle(

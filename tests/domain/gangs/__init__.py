@@ -1,0 +1,1 @@
+"""Gangs in rows."""
