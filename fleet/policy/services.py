@@ -20,8 +20,10 @@ def lock_fleet(*, wait: bool = True) -> bool:
 
     False, where the caller would not `wait`, while somebody else has the lock.
     """
-    row, _ = ScopeLock.objects.get_or_create(cluster_id=0, scope="fleet", key="")
-    return ScopeLock.objects.select_for_update(skip_locked=not wait).filter(pk=row.pk).first() is not None
+    here = {"cluster_id": 0, "scope": "fleet", "key": ""}
+    if wait:
+        ScopeLock.objects.get_or_create(**here)  # whoever makes the row first keeps the others waiting here
+    return ScopeLock.objects.select_for_update(skip_locked=not wait).filter(**here).first() is not None
 
 
 def claim(rows: Iterable[Claim]) -> None:

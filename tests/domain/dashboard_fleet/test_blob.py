@@ -139,10 +139,12 @@ def test_what_somebody_may_not_see_is_not_in_it(fleet: Cluster) -> None:
 
 def say(fleet: Cluster, topic: str = "node", node: str = "", ref: str = "1") -> None:
     outbox.hint(orjson.dumps([{"topic": topic, "ref": ref, "node": node, "cluster": fleet.pk}]))
+    outbox.connection().ping()  # the server writes to who listens before it reads the next command
 
 
 def asked(publisher: Publisher) -> list[str]:
     """The queries of nodes that a turn costs."""
+    outbox.connection().ping()
     with CaptureQueriesContext(connection) as seen:
         publisher.turn(7)
     return [query["sql"] for query in seen.captured_queries]
