@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 
@@ -20,7 +21,7 @@ def lock_fleet(*, wait: bool = True) -> bool:
 
     False, where the caller would not `wait`, while somebody else has the lock.
     """
-    here = {"cluster_id": 0, "scope": "fleet", "key": ""}
+    here: dict[str, Any] = {"cluster_id": 0, "scope": "fleet", "key": ""}
     if wait:
         ScopeLock.objects.get_or_create(**here)  # whoever makes the row first keeps the others waiting here
     return ScopeLock.objects.select_for_update(skip_locked=not wait).filter(**here).first() is not None
