@@ -41,11 +41,12 @@ class GpuLost(FrameRule):
         self._known = 0  # devices whose node was marked for saving
 
     def cycle(self, view: ClusterView, quiet_nodes: Bools) -> list[Edge]:
-        f, size = self.frame, self.frame.d.size
+        f = self.frame
+        target = gpu_targets(f)
+        size = len(target)  # of this look: devices may be added while it lasts
         gpu, node = f.d.gpu[:size], f.d.node[:size]
         if not gpu.any() or not f.t.size:  # right after a restart GPUs are known and no exporter is yet
             return []
-        target = gpu_targets(f)
         known = gpu & (target >= 0)
         up = ~f.stale_targets(view.monotonic)[target] & f.t.alive[target]
         missed = f.t.seq[target] - f.d.seq[:size]
