@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 TURN_EVERY = 2.0
 DISCOVER_EVERY = 60.0
 POLL_EVERY = 10.0
+OUTS_EVERY = 5.0  # seconds for which it is believed why nodes are out; a cordon or a lost node is seen at once
 PATIENCE = 30.0  # seconds for which a kind that has not been listed holds the first writing back
 RETRY = 5.0
 
@@ -57,7 +58,8 @@ class Gangs:
         self._kept: dict[str, tuple[tuple[object, ...], services.Columns]] = {}  # what a gang's columns were made of
         self._watched: dict[Kind, threading.Thread] = {}
         self._unlisted: set[str] = set()
-        self._discovered_at = self._polled_at = float("-inf")
+        self._discovered_at = self._polled_at = self._outs_at = float("-inf")
+        self._why_out: Mapping[str, Out] = {}
         self._begun_at = session.clock.monotonic()
         self.pods_listed = threading.Event()
         self.board: Board | None = None  # the last one, for whoever asks what-ifs here
@@ -185,10 +187,12 @@ class Gangs:
         return not self._unlisted or waited > PATIENCE
 
     def judge(self) -> Board:
-        outs = self._outs()
+        now = self._session.clock.monotonic()
+        if now - self._outs_at >= OUTS_EVERY:
+            self._why_out, self._outs_at = self._outs(), now
         with self._lock:
             gangs, queues = dict(self._roster.gangs()), self._roster.queues()
-            rooms: Rooms = self._book.rooms(self._world.nodes, self._roster, outs)
+            rooms: Rooms = self._book.rooms(self._world.nodes, self._roster, self._why_out)
         return board.read(gangs, queues, rooms)
 
     def _store(
