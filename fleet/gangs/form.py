@@ -26,6 +26,11 @@ class Missing:
     role: str = ""
     topology: Topology | None = None
 
+    @property
+    def bound(self) -> bool:
+        """They must share a domain with the others of the gang that must."""
+        return self.topology is not None and self.topology.required
+
 
 @dataclass(frozen=True, slots=True)
 class Gang:

@@ -78,6 +78,7 @@ def room_offered(offer: Offer, out: Out | None) -> Room:
         used=(("nvidia.com/gpu", offer.gpus_used),) if offer.gpus_used else (),
         whole=(("nvidia.com/gpu", offer.gpus),),
         cpu_left=offer.cpu_millis - offer.cpu_millis_used,
+        cpu_used=offer.cpu_millis_used,
         memory_left=offer.memory_mib - offer.memory_mib_used,
         labels={f"partition/{name}": "" for name in offer.partitions},
         out=out,

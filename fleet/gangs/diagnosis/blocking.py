@@ -27,15 +27,14 @@ class Blocker:
 
 
 def blockers(starter: Starter, gang: Gang, space: Space) -> tuple[Blocker, ...]:
-    asks = starter.asks(gang)
-    need, count = max(asks, key=lambda ask: (ask[0].gpus, ask[1]))
+    need, _ = max(starter.asks(gang), key=lambda ask: (ask[0].gpus, ask[1]))
     gain = gains(starter, need, space)
-    candidates = _ordered(starter, gain)
-    if len(asks) == 1 and not level_of(gang):
-        lacking = count - int(space.slots(need, starter.eligibility.of(need)).sum())
-        chosen = _until(candidates, gain, lacking)
+    kinds = {(missing.need, missing.bound) for missing in gang.missing if missing.need is not None}
+    if len(kinds) == 1:
+        chosen = _fewest(starter, gang, space, _ordered(starter, gain), gain)
     else:
-        chosen = _tried(starter, gang, space, candidates[:TRIED_AT_MOST])
+        others = sum(gains(starter, other, space) for other in {kind for kind, _ in kinds if kind != need})
+        chosen = _tried(starter, gang, space, _ordered(starter, gain, others)[:TRIED_AT_MOST])
     rows = starter.rooms.rows
     return tuple(Blocker(rows[n].node, int(gain[n]), rows[n].out) for n in chosen)
 
@@ -51,15 +50,31 @@ def gains(starter: Starter, need: Need, space: Space) -> Ints:
     return np.where(repairable, back.slots(need, mask) - space.slots(need, mask), 0)
 
 
-def _ordered(starter: Starter, gain: Ints) -> list[int]:
-    rows = starter.rooms.rows
+def _ordered(starter: Starter, gain: Ints, others: Ints | int = 0) -> list[int]:
+    """Those that bring something, most of it first. `others`: what they bring of the smaller kinds."""
+    rows, besides = starter.rooms.rows, np.zeros_like(gain) + others
 
-    def rank(n: int) -> tuple[int, float, str]:
+    def rank(n: int) -> tuple[int, int, float, str]:
         out = rows[n].out
         back = out.back_at.timestamp() if out is not None and out.back_at is not None else float("inf")
-        return -int(gain[n]), back, rows[n].node
+        return -int(gain[n]), -int(besides[n]), back, rows[n].node
 
-    return sorted((int(n) for n in np.flatnonzero(gain > 0)), key=rank)
+    return sorted((int(n) for n in np.flatnonzero(gain + besides > 0)), key=rank)
+
+
+def _fewest(starter: Starter, gang: Gang, space: Space, candidates: list[int], gain: Ints) -> list[int]:
+    """For members of one kind: a division per node, in the domain that needs the fewest where they must share one."""
+    asks = starter.asks(gang)
+    need, count = asks[0][0], sum(many for _, many in asks)
+    slots = space.slots(need, starter.eligibility.of(need))
+    if not level_of(gang):
+        return _until(candidates, gain, count - int(slots.sum()))
+    everywhere = space.returned(starter.rooms, candidates)
+    found = [
+        _until([n for n in candidates if domain[n]], gain, count - int(slots[domain].sum()))
+        for _, domain in starter.domains(gang, everywhere)
+    ]
+    return min((chosen for chosen in found if chosen), key=len, default=[])
 
 
 def _until(candidates: list[int], gain: Ints, lacking: int) -> list[int]:

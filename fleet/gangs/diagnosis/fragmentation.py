@@ -45,7 +45,7 @@ class Scatter:
 def scatter(rooms: Rooms, space: Space, level: str, resource: str = "nvidia.com/gpu") -> Scatter:
     """`level` is the label key of the domains (rack, leaf, NVLink domain); nodes without it are one domain named ""."""
     n = len(rooms.names)
-    free = np.where(space.usable, space.gpus.get(resource, np.zeros(n, np.int64)), 0)
+    free = np.where(space.usable, np.maximum(space.gpus.get(resource, np.zeros(n, np.int64)), 0), 0)
     total = np.where(space.usable, rooms.capacity.get(resource, np.zeros(n, np.int64)), 0)
     of, names = rooms.domains(level)
     fit = np.stack([free // size for size in SIZES]) if n else np.zeros((len(SIZES), 0), np.int64)

@@ -18,6 +18,7 @@ from fleet.ports.gangs import Need
 
 EXACT_STATES = 200_000  # nodes times ways to share them: about a tenth of a second
 Ask = tuple[Need, int]  # that many members of that need
+Bounded = tuple[Need, int, Mask]  # the same with the nodes that they may use
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class Space:
         space.usable[places] = True
         for name, column in rooms.whole.items():
             taken = rooms.free[name] - self.gpus[name]  # what this world has given away already
-            space.gpus[name][places] = np.maximum(0, column - taken)[places]
+            space.gpus[name][places] = (column - taken)[places]
         return space
 
     def only(self, place: int) -> Space:
@@ -79,36 +80,50 @@ class Space:
             fits = np.minimum(fits, self.memory // need.memory_mib)
         if need.whole_node:
             fits = np.where(self.idle, np.minimum(fits, 1), 0)
-        return np.where(eligible & self.usable, fits, 0)
+        return np.where(eligible & self.usable, np.maximum(fits, 0), 0)
 
     def take(self, need: Need, counts: Ints) -> None:
         if need.gpus and need.resource in self.gpus:
             self.gpus[need.resource] -= counts * need.gpus
-        self.cpu -= np.minimum(counts * need.cpu_millis, self.cpu)
-        self.memory -= np.minimum(counts * need.memory_mib, self.memory)
-        if need.gpus or need.whole_node:
-            self.idle &= counts == 0
+        self.cpu -= counts * need.cpu_millis
+        self.memory -= counts * need.memory_mib
+        self.idle &= counts == 0
         if need.whole_node:
             self.usable &= counts == 0
 
 
-def fits(space: Space, asks: Sequence[Ask], eligibility: Eligibility, within: Mask | None = None) -> bool:
-    """Whether all asks fit at once. `within` bounds the nodes (a topology domain). `space` stays as it is."""
-    asks = [(need, count) for need, count in asks if count > 0]
-    if len(asks) == 1:
-        need, count = asks[0]
-        return int(space.slots(need, _bounded(eligibility.of(need), within)).sum()) >= count
-    return place(space, asks, eligibility, within) is not None
+def fits(space: Space, asks: Sequence[Ask], eligibility: Eligibility) -> bool:
+    """Whether all asks fit at once. `space` stays as it is."""
+    return fit(space, bounded(asks, eligibility))
 
 
-def place(space: Space, asks: Sequence[Ask], eligibility: Eligibility, within: Mask | None = None) -> Space | None:
+def place(space: Space, asks: Sequence[Ask], eligibility: Eligibility) -> Space | None:
     """What is left when all asks have their room, or None where they do not fit."""
-    asks = [(need, count) for need, count in asks if count > 0]
+    return put(space, bounded(asks, eligibility))
+
+
+def bounded(asks: Sequence[Ask], eligibility: Eligibility, within: Mask | None = None) -> list[Bounded]:
+    """With the nodes that each may use, `within` (a topology domain) where that is given."""
+    return [
+        (need, count, eligibility.of(need) if within is None else eligibility.of(need) & within)
+        for need, count in asks
+        if count > 0
+    ]
+
+
+def fit(space: Space, asks: Sequence[Bounded]) -> bool:
+    if len(asks) == 1:
+        need, count, mask = asks[0]
+        return int(space.slots(need, mask).sum()) >= count
+    return put(space, asks) is not None
+
+
+def put(space: Space, asks: Sequence[Bounded]) -> Space | None:
     left = space.copy()
-    for need, count in sorted(asks, key=lambda ask: (-ask[0].gpus, -ask[0].cpu_millis)):
-        slots = left.slots(need, _bounded(eligibility.of(need), within))
+    for need, count, mask in sorted(asks, key=lambda ask: (-ask[0].gpus, -ask[0].cpu_millis)):
+        slots = left.slots(need, mask)
         if int(slots.sum()) < count:
-            return _exactly(space, asks, eligibility, within) if len(asks) > 1 else None
+            return _exactly(space, asks) if len(asks) > 1 else None
         left.take(need, _fullest_first(slots, count))
     return left
 
@@ -122,24 +137,22 @@ def _fullest_first(slots: Ints, count: int) -> Ints:
     return counts
 
 
-def _bounded(mask: Mask, within: Mask | None) -> Mask:
-    return mask if within is None else mask & within
-
-
 Way = tuple[int, ...]  # how many of each kind
 Shares = tuple[tuple[int, Way], ...]  # node and way, for the nodes looked at so far
 
 
-def _exactly(space: Space, asks: Sequence[Ask], eligibility: Eligibility, within: Mask | None) -> Space | None:
+def _exactly(space: Space, asks: Sequence[Bounded]) -> Space | None:
     """Every way to share each node among the kinds, by what is still to place; only for small cases."""
-    masks = [_bounded(eligibility.of(need), within) & space.usable for need, _ in asks]
-    nodes = np.flatnonzero(np.logical_or.reduce(masks))
-    wanted = tuple(count for _, count in asks)
+    slots = np.stack([space.slots(need, mask) for need, _, mask in asks])
+    wanted = tuple(count for _, count, _ in asks)
+    if (slots.sum(axis=1) < wanted).any():
+        return None
+    nodes = np.flatnonzero(slots.any(axis=0))
     if len(nodes) * int(np.prod([count + 1 for count in wanted], dtype=np.float64)) > EXACT_STATES:
         return None
     left: dict[Way, Shares] = {wanted: ()}
     for node in map(int, nodes):
-        ways = _ways(space.only(node), asks, [bool(mask[node]) for mask in masks])
+        ways = _ways(space.only(node), asks, [bool(mask[node]) for _, _, mask in asks])
         grown: dict[Way, Shares] = {}
         for rest, shares in left.items():
             for way in ways:
@@ -151,10 +164,22 @@ def _exactly(space: Space, asks: Sequence[Ask], eligibility: Eligibility, within
     return None
 
 
-def _shared(space: Space, asks: Sequence[Ask], shares: Shares) -> Space:
-    left, to_place = space.copy(), [count for _, count in asks]
+def _enough(space: Space, asks: Sequence[Ask], masks: Sequence[Mask]) -> bool:
+    """Whether each kind alone has its slots, and all together their GPUs: where not, no sharing will do."""
+    if any(int(space.slots(need, mask).sum()) < count for (need, count), mask in zip(asks, masks, strict=True)):
+        return False
+    for resource, free in space.gpus.items():
+        wanted = sum(need.gpus * count for need, count in asks if need.resource == resource)
+        using = [mask for (need, _), mask in zip(asks, masks, strict=True) if need.gpus and need.resource == resource]
+        if using and int(free[np.logical_or.reduce(using)].sum()) < wanted:
+            return False
+    return True
+
+
+def _shared(space: Space, asks: Sequence[Bounded], shares: Shares) -> Space:
+    left, to_place = space.copy(), [count for _, count, _ in asks]
     for node, way in shares:
-        for kind, (need, _) in enumerate(asks):
+        for kind, (need, _, _) in enumerate(asks):
             counts = np.zeros(len(space.cpu), np.int64)
             counts[node] = min(way[kind], to_place[kind])
             to_place[kind] -= int(counts[node])
@@ -162,11 +187,11 @@ def _shared(space: Space, asks: Sequence[Ask], shares: Shares) -> Space:
     return left
 
 
-def _ways(here: Space, asks: Sequence[Ask], allowed: Sequence[bool], kind: int = 0) -> set[Way]:
+def _ways(here: Space, asks: Sequence[Bounded], allowed: Sequence[bool], kind: int = 0) -> set[Way]:
     """All fullest shares of one node (a space of one)."""
     if kind == len(asks):
         return {()}
-    need, count = asks[kind]
+    need, count, _ = asks[kind]
     found: set[Way] = set()
     for n in range(min(int(here.slots(need, np.array([allowed[kind]]))[0]), count), -1, -1):
         rest = here.copy()

@@ -2,12 +2,13 @@
 
 Decides how labels and taints are looked up fast: an index from label to nodes, one class for each set of taints.
 Refuses to know why a node is out; it carries the words along. Shapes: every array has one entry per node, in the order
-of `names`; GPUs are whole devices, CPU in thousandths of a core, memory in MiB.
+of `names`; GPUs are whole devices, CPU in thousandths of a core, memory in MiB. What is free may be below 0: a node
+that lost a GPU under a running member owes it, and has it not to give when that member ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -46,6 +47,7 @@ class Room:
     whole: tuple[tuple[str, int], ...] = ()
     cpu_left: int | None = None
     memory_left: int | None = None
+    cpu_used: int = 0  # told where a member may ask for a whole node: work without GPUs stands in its way too
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     out: Out | None = None
@@ -65,7 +67,7 @@ class Rooms:
         self.capacity: dict[str, Ints] = {name: np.zeros(n, np.int64) for name in self.resources}
         self.cpu = np.zeros(n, np.int64)
         self.memory = np.zeros(n, np.int64)
-        self.idle = np.zeros(n, np.bool_)  # nothing that asks for GPUs runs there
+        self.idle = np.zeros(n, np.bool_)  # nothing that asks for GPUs runs there, nor anything else where that is told
         self.usable = np.zeros(n, np.bool_)
         for place, room in enumerate(self.rows):
             self._fill(place, room)
@@ -88,12 +90,12 @@ class Rooms:
         now, whole, used = dict(room.gpus), dict(room.whole), dict(room.used)
         for name in self.resources:
             taken, here = used.get(name, 0), now.get(name, 0)
-            self.free[name][place] = max(0, here - taken)
+            self.free[name][place] = here - taken
             self.capacity[name][place] = max(whole.get(name, 0), here)
-            self.whole[name][place] = max(0, int(self.capacity[name][place]) - taken)
-        self.cpu[place] = ENOUGH if room.cpu_left is None else max(0, room.cpu_left)
-        self.memory[place] = ENOUGH if room.memory_left is None else max(0, room.memory_left)
-        self.idle[place] = not any(used.values())
+            self.whole[name][place] = int(self.capacity[name][place]) - taken
+        self.cpu[place] = ENOUGH if room.cpu_left is None else room.cpu_left
+        self.memory[place] = ENOUGH if room.memory_left is None else room.memory_left
+        self.idle[place] = not any(used.values()) and not room.cpu_used
         self.usable[place] = room.out is None
 
     def _index_labels(self) -> None:
@@ -108,6 +110,9 @@ class Rooms:
             self.taint_class[place] = classes.setdefault(_kept(room.taints), len(classes))
         self._by_label = {label: np.array(places) for label, places in by_label.items()}
         self._by_key = {key: np.array(places) for key, places in by_key.items()}
+        self._values: dict[str, set[str]] = {}
+        for key, value in by_label:
+            self._values.setdefault(key, set()).add(value)
         self.taint_classes = list(classes)
         self._domains: dict[str, tuple[Ints, list[str]]] = {}
 
@@ -117,8 +122,8 @@ class Rooms:
     def having(self, key: str) -> Mask:
         return self._mask(self._by_key.get(key))
 
-    def values(self, key: str) -> set[str]:
-        return {value for label, value in self._by_label if label == key}
+    def values(self, key: str) -> Set[str]:
+        return self._values.get(key, frozenset())
 
     def domains(self, level: str) -> tuple[Ints, list[str]]:
         """The domain of each node at that level as a number, -1 for none, and the domains' names by number."""

@@ -8,15 +8,20 @@ Refuses to start what waits for something other than room.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from fleet.gangs.diagnosis.order import Turn
-from fleet.gangs.diagnosis.packing import Space, fits
-from fleet.gangs.diagnosis.rooms import Rooms
-from fleet.gangs.diagnosis.starting import Starter, level_of
-from fleet.gangs.form import Gang
+from fleet.gangs.diagnosis.packing import Space
+from fleet.gangs.diagnosis.rooms import Ints, Mask, Rooms
+from fleet.gangs.diagnosis.starting import Starter, topologies
+from fleet.gangs.diagnosis.together import together
+from fleet.gangs.form import Gang, Missing
 from fleet.ports.gangs import Need
+
+TOGETHER_AT_MOST = 20  # gangs of one play for which those before them are laid anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +50,31 @@ class WhatIf:
 
 
 def play(starter: Starter, space: Space, turns: Iterable[Turn]) -> list[str]:
-    """Who fits, each taking its room from those after it. A queue with strict order ends at its first that does not."""
-    started: list[str] = []
+    """Who fits beside those before it, wherever these would have to lie for it (in large cases: where they lie first).
+    A queue with strict order ends at its first that does not."""
     stopped: set[str] = set()
-    failed: set[tuple[object, ...]] = set()  # the room only shrinks: what did not fit will not
+    inside: list[Gang] = []
+    failed: set[Hashable] = set()  # the room only shrinks: what did not fit will not
+    empty, tries = space, TOGETHER_AT_MOST
     for turn in turns:
         gang = turn.gang
         if turn.queue in stopped:
             continue
-        like = (tuple(starter.asks(gang)), level_of(gang), gang.nodes if level_of(gang) else ())
-        after = None
+        like, after = starter.like(gang), None
         if turn.by_room and like not in failed and starter.judged(gang):
             after = starter.start(gang, space)
+            if after is None and inside and tries:
+                tries -= 1
+                after = together(starter, empty, [*inside, gang])
         if after is not None:
             space = after
-            started.append(gang.key)
+            inside.append(gang)
             continue
         if turn.by_room:
             failed.add(like)
         if turn.head_blocks:
             stopped.add(turn.queue)
-    return started
+    return [gang.key for gang in inside]
 
 
 def returning(starter: Starter, space: Space, turns: Sequence[Turn], nodes: Iterable[str]) -> WhatIf:
@@ -74,7 +83,7 @@ def returning(starter: Starter, space: Space, turns: Sequence[Turn], nodes: Iter
     places = rooms.places(nodes)
     back = space.returned(rooms, places)
     gained = sum(
-        int((column[places] * back.usable[places] - space.gpus[name][places] * space.usable[places]).sum())
+        int((_offered(column, back.usable) - _offered(space.gpus[name], space.usable))[places].sum())
         for name, column in back.gpus.items()
     )
     return _difference(starter, space, back, turns, gpus=gained)
@@ -102,26 +111,38 @@ def suspending(starter: Starter, space: Space, turns: Sequence[Turn], gang: Gang
 def release(rooms: Rooms, space: Space, gang: Gang) -> Space:
     """The world without the members of a gang."""
     freed = space.copy()
-    held: Counter[int] = Counter()
     for member in gang.members:
-        place = rooms.index.get(member.node, -1)
+        place, need = rooms.index.get(member.node, -1), member.need
         if place < 0:
             continue
-        need = member.need
-        held[place] += need.gpus
         if need.resource in freed.gpus:
             freed.gpus[need.resource][place] += need.gpus
         freed.cpu[place] += need.cpu_millis
         freed.memory[place] += need.memory_mib
-    for place, gpus in held.items():
-        freed.idle[place] |= sum(count for _, count in rooms.rows[place].used) <= gpus
+    for place in rooms.places(gang.nodes):
+        freed.idle[place] |= _nothing_left(rooms, freed, place)
     return freed
 
 
+def _nothing_left(rooms: Rooms, space: Space, place: int) -> bool:
+    row = rooms.rows[place]
+    used = sum(count - int(space.gpus[name][place] - rooms.free[name][place]) for name, count in row.used)
+    return used <= 0 and row.cpu_used <= int(space.cpu[place] - rooms.cpu[place])
+
+
+def _offered(free: Ints, usable: Mask) -> Ints:
+    return np.where(usable, np.maximum(free, 0), 0)
+
+
 def _broken(starter: Starter, rest: Space, gang: Gang, gone: set[str]) -> Broken:
-    lost: Counter[Need] = Counter(m.need for m in gang.members if m.node in gone and not m.ending)
+    """With fewer than it lost it would be smaller than it was, so all of them are looked for, and what it lacks now."""
+    lost: Counter[tuple[Need, str]] = Counter((m.need, m.role) for m in gang.members if m.node in gone and not m.ending)
+    said = topologies(gang)
+    lacks = [Missing(need, n, role, said.get(role, said.get(""))) for (need, role), n in lost.items()]
+    stays = tuple(m for m in gang.members if m.node not in gone)
+    after = replace(gang, missing=(*lacks, *gang.missing), members=stays)
     loses = sum(lost.values())
-    again = fits(rest, list(lost.items()), starter.eligibility)
+    again = not after.missing or (starter.judged(after) and starter.could(after, rest))
     return Broken(gang.key, loses, gang.placed - loses, gang.minimum, again)
 
 

@@ -16,8 +16,8 @@ from fleet.gangs.diagnosis.packing import Space, place
 from fleet.gangs.diagnosis.rooms import Out, Room, Rooms
 from fleet.gangs.diagnosis.starting import Starter
 from fleet.gangs.diagnosis.whatif import draining, play, returning, suspending
-from fleet.gangs.form import Gang
-from fleet.ports.gangs import Need, QueueObject, Ref
+from fleet.gangs.form import Gang, Missing
+from fleet.ports.gangs import Need, QueueObject, Ref, Topology
 from tests.gang_builders import later
 from tests.unit.gangs.scenes import GPU, OUT, a_gang, a_room, a_scene
 
@@ -60,6 +60,44 @@ def test_suspending_a_half_gang_lets_the_other_start() -> None:
 def test_a_node_that_brings_nothing_changes_nothing() -> None:
     starter, space = a_scene(a_room("a"))
     assert returning(starter, space, turns([a_gang("x", 2)]), ["a", "no-such-node"]).starts == ()
+
+
+def test_a_gpu_that_was_lost_under_a_member_does_not_come_free_with_it() -> None:
+    a, b = a_gang("a", 1, placed=1), a_gang("b", 1)
+    starter, space = a_scene(a_room("gpu-0", used=8, gpus=7))
+    assert suspending(starter, space, turns([b]), a).starts == ()
+    whole = space.returned(starter.rooms, [0])
+    assert suspending(starter, whole, turns([b]), a).starts == (b.key,)
+
+
+def test_who_asks_for_a_whole_node_shares_it_with_no_work_of_any_kind() -> None:
+    alone = a_gang("alone", 1, need=Need(gpus=1, cpu_millis=1000, whole_node=True))
+    assert not play(*a_scene(a_room("busy", cpu_used=4000)), turns([alone]))
+    small = a_gang("small", 1, need=Need(cpu_millis=1000), created_at=later(-5))
+    assert play(*a_scene(a_room("n0")), turns([small, alone])) == [small.key]
+
+
+def test_a_gang_of_unknown_need_says_nothing_of_others() -> None:
+    known = a_gang("known", 1)
+    riddle = replace(known, key="riddle", missing=(*known.missing, Missing(None, 1)), priority=9)
+    assert play(*a_scene(a_room("a")), turns([riddle, known])) == [known.key]
+
+
+def test_members_that_a_drain_takes_come_back_only_to_their_own_domain() -> None:
+    llm = a_gang("llm", 2, placed=2, topology=Topology("rack", required=True))
+    here, there = {"rack": "r1"}, {"rack": "r2"}
+    rooms = [a_room("gpu-0", used=8, labels=here), a_room("gpu-1", used=8, labels=here)]
+    (broken,) = draining(*a_scene(*rooms, a_room("far", labels=there)), [], [llm], ["gpu-1"]).broken
+    assert not broken.again
+    (broken,) = draining(*a_scene(*rooms, a_room("near", labels=here)), [], [llm], ["gpu-1"]).broken
+    assert broken.again
+
+
+def test_who_was_first_makes_way_on_a_node_for_who_fits_nowhere_else() -> None:
+    small = a_gang("small", 1, need=Need(gpus=2))
+    picky = a_gang("picky", 1, need=Need(gpus=4, selector=(("rack", "r1"),)), created_at=later(5))
+    rooms = [a_room("fullest", used=4, labels={"rack": "r1"}), a_room("roomy")]
+    assert play(*a_scene(*rooms), turns([small, picky])) == [small.key, picky.key]
 
 
 def test_scatter_counts_what_lies_in_pieces() -> None:
