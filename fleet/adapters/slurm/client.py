@@ -1,8 +1,9 @@
 """One slurmrestd: requests with a token, in the version that both sides know.
 
 Decides the newest version of the API that is served and known here, asked anew when it is gone after an upgrade, and
-that an answer counts by its body: 200 with errors is an error, 500 with a useful body is one too. Refuses redirects,
-retries and to quote a token.
+that an answer counts by its body: 200 with errors is an error, 500 with a useful body is one too. A token that has
+expired is not sent, for some versions answer it as if slurmctld were away. Refuses redirects, retries and to quote a
+token.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import orjson
 import urllib3
 
 from fleet.adapters.slurm import Connection
+from fleet.adapters.slurm.tokens import expired
 from fleet.ports import httpread
 from fleet.ports.errors import MissingRight, NotFound, PermanentError, TemporaryError, UnknownOutcome
 from fleet.ports.shapes import items, mapping, text
@@ -22,8 +24,10 @@ from fleet.ports.shapes import items, mapping, text
 VERSIONS = tuple(f"v0.0.{n}" for n in range(45, 37, -1))
 """From 26.05 (45) down to 22.05 (38). A server serves three or four of them at a time."""
 AT_ONCE = 2
-_DENIED = (2010, 5001, 5005)  # invalid user id, protocol authentication errors
-_UNKNOWN_NODE = 2009
+_DENIED = frozenset({2002, 2010, 5001, 5005, 6500})
+"""Numbers of Slurm: access denied, not this user's to do, protocol authentication errors, a REST login refused."""
+_UNKNOWN = frozenset({2017, 2018})  # invalid job id, invalid node name
+_UNTOLD = -1  # 22.05 says "unspecified" of a refused token and of a slurmctld that is away alike
 
 
 class Slurmrestd:
@@ -69,11 +73,14 @@ class Slurmrestd:
 
     def _send(self, method: str, path: str, payload: bytes | None) -> tuple[int, bytes]:
         connection = self._connection
+        token = connection.token()
+        if past := expired(token, time.time()):
+            raise self._denied(past)
         headers = {
             "User-Agent": "muster",
             "Accept": "application/json",
             "X-SLURM-USER-NAME": connection.user,
-            "X-SLURM-USER-TOKEN": connection.token(),
+            "X-SLURM-USER-TOKEN": token,
         }
         if payload is not None:
             headers["Content-Type"] = "application/json"
@@ -107,10 +114,14 @@ class Slurmrestd:
         errors = [entry for entry in items(answer.get("errors")) if entry]
         numbers = {entry.get("error_number") or entry.get("errno") for entry in errors}
         words = "; ".join(dict.fromkeys(filter(None, (_words(entry) for entry in errors))))[:500]
-        if status in (401, 403) or numbers & set(_DENIED):
+        if status in (401, 403) or numbers & _DENIED:
             raise self._denied(words or f"HTTP {status}")
-        if status == 404 or _UNKNOWN_NODE in numbers:
+        if status == 404 or numbers & _UNKNOWN:
             raise NotFound(f"Slurm knows no {path}: {words or 'HTTP 404'}.")
+        if _UNTOLD in numbers:
+            user = self._connection.user
+            sentence = f"slurmctld did not answer, or refuses the token of {user}; slurmrestd does not say which."
+            raise TemporaryError(sentence, code="slurm_error")
         if errors or status >= 400:
             raise TemporaryError(f"Slurm refused {path}: {words or f'HTTP {status}'}.", code="slurm_error")
         return answer
