@@ -17,7 +17,6 @@ import stat
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,8 +159,9 @@ class Slurm:
     def up(self) -> None:
         self._write()
         start, folder = self._start, self.folder
-        start("munged", "--foreground", "--force", f"--socket={folder}/munge.sock", f"--key-file={folder}/munge.key",
-              f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed")  # fmt: skip
+        files = {"socket": "munge.sock", "key-file": "munge.key", "pid-file": "munged.pid", "log-file": "munged.log"}
+        files |= {"seed-file": "munged.seed"}
+        start("munged", "--foreground", "--force", *(f"--{key}={folder}/{name}" for key, name in files.items()))
         until((folder / "munge.sock").exists)
         start("slurmctld", "-D", "-f", str(self.config))
         for name in self.names:

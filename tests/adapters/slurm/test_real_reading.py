@@ -11,7 +11,7 @@ from fleet.adapters import slurm as adapter
 from fleet.adapters.slurm import Connection
 from fleet.adapters.slurm.tokens import ends_at
 from fleet.ports.errors import MissingRight, NotFound, TemporaryError
-from fleet.ports.gangs import GangObject, Offer, Reading
+from fleet.ports.gangs import GangObject, Offer, Reading, Said
 from tests.labs.metrics_servers import free_port
 from tests.labs.slurm import Slurm
 from tests.patience import until
@@ -49,8 +49,10 @@ def test_a_job_waits_for_a_drained_node_and_says_so_in_its_words(real: Slurm, co
     seen = read(connection)
     assert job(seen, number).started_at is None and not any(m.node for m in seen.members)
     assert offer(seen, "gpu-02").out == "DRAIN+IDLE: xid 79 HW-101" and not offer(seen, "gpu-01").out
-    told = until(lambda: next((s for s in job(read(connection), number).said if s.code == "NODE_UNHEALTHY"), None))
-    assert "DRAINED" in told.text or "gpu-02" in told.text  # whichever of its two schedulers looked last
+    told: Said | None = until(
+        lambda: next((s for s in job(read(connection), number).said if s.code == "NODE_UNHEALTHY"), None)
+    )
+    assert told and ("DRAINED" in told.text or "gpu-02" in told.text)  # whichever of its two schedulers looked last
 
 
 def test_who_waits_behind_is_told_the_job_that_is_really_stuck(real: Slurm, connection: Connection) -> None:
