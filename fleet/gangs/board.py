@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fleet.gangs.diagnosis.answers import Answers
 from fleet.gangs.diagnosis.order import Turn, turns
 from fleet.gangs.diagnosis.packing import Space
-from fleet.gangs.diagnosis.reasons import Reason, diagnose
+from fleet.gangs.diagnosis.reasons import Reason, judge
 from fleet.gangs.diagnosis.rooms import Rooms
 from fleet.gangs.diagnosis.starting import Starter
 from fleet.gangs.form import Gang
@@ -43,6 +44,7 @@ def read(gangs: Mapping[str, Gang], queues: Iterable[QueueObject], rooms: Rooms)
     keys = found.names(gangs.values())
     starter, space = Starter(rooms), Space.now(rooms)
     objects = {name: queue for name, queue in ((keys[g.key], found.of(g)) for g in gangs.values()) if queue is not None}
+    answers = Answers(starter, space)
     line = turns(gangs.values(), objects, keys)
     in_front: dict[str, list[str]] = {}
     positions: dict[str, int] = {}
@@ -52,10 +54,10 @@ def read(gangs: Mapping[str, Gang], queues: Iterable[QueueObject], rooms: Rooms)
         positions[turn.gang.key] = len(ahead)
         told = next((one.ahead for one in turn.gang.objects if one.ahead), "")
         named = [told] if told else ahead[-AHEAD_AT_MOST:]
-        reasons[turn.gang.key] = diagnose(turn.gang, starter, space, objects.get(turn.queue), named)
+        reasons[turn.gang.key] = judge(turn.gang, answers, objects.get(turn.queue), named)
         ahead.append(turn.gang.key)
     for gang in gangs.values():
         if gang.state in ("starting", "suspended"):
-            reasons[gang.key] = diagnose(gang, starter, space, objects.get(keys[gang.key]))
+            reasons[gang.key] = judge(gang, answers, objects.get(keys[gang.key]))
     again = tuple(turn.judged_by(reasons[turn.gang.key]) for turn in line)
     return Board(gangs, found, keys, reasons, again, positions, starter, space)

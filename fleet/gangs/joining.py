@@ -71,6 +71,11 @@ def _give(empty: Joined, gang: Joined) -> None:
     gang.objects = tuple(dict.fromkeys((*gang.objects, *empty.objects)))
 
 
+def joins(one: GangObject) -> tuple[object, ...]:
+    """All of an object that decides what it is joined with."""
+    return one.ref, one.places, one.owners, one.links
+
+
 class ObjectBook:
     """The objects of a cluster joined; looked up for each member. Built anew when an object comes, goes or moves."""
 
@@ -93,6 +98,13 @@ class ObjectBook:
             self._spoken[anchor] = tuple(self.by_key[key] for key in keys)
             for key in keys:
                 self._gangs[key].append(anchor)
+
+    def renew(self, objects: Iterable[GangObject]) -> None:
+        """Objects that are in it and join what they joined (`joins`), with what they say now."""
+        objects = list(objects)
+        self.by_key.update((one.ref.key, one) for one in objects)
+        for anchor in {anchor for one in objects for anchor in self._gangs.get(one.ref.key, ())}:
+            self._spoken[anchor] = tuple(self.by_key[key] for key in self._closure(anchor))
 
     def spoken_of(self, anchor: str) -> tuple[GangObject, ...]:
         return self._spoken[anchor]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fleet.gangs.counting import count
 from fleet.gangs.form import Gang
-from fleet.gangs.joining import Joined, Naming, ObjectBook, assign, naming_of
+from fleet.gangs.joining import Joined, Naming, ObjectBook, assign, joins, naming_of
 from fleet.ports.gangs import GangObject, Member, Offer, QueueObject, Reading, Spoken
 
 
@@ -44,6 +44,7 @@ class Roster:
         self._home: dict[Naming, str] = {}
         self._namings: dict[str, list[Naming]] = {}
         self._touched: set[Naming] = set()
+        self._renewed = False  # objects say something new, and join what they joined
         self._starved: frozenset[str] = frozenset()
         self.used: dict[str, Used] = {}
         self.offers: dict[str, tuple[Offer, ...]] = {}
@@ -52,12 +53,22 @@ class Roster:
     # -- what the watches and polls tell -------------------------------------------------------------------------
 
     def speak(self, source: str, spoken: Spoken) -> None:
-        if self._spoken.setdefault(source, {}).get(spoken.key) != spoken:
-            self._spoken[source][spoken.key] = spoken
+        old = self._spoken.setdefault(source, {}).get(spoken.key)
+        if old == spoken:
+            return
+        self._spoken[source][spoken.key] = spoken
+        before = () if old is None else old.objects
+        if before == spoken.objects:
+            return  # a queue alone: it joins nothing
+        if self._book is not None and [joins(one) for one in before] == [joins(one) for one in spoken.objects]:
+            self._book.renew(spoken.objects)
+            self._renewed = True
+        else:
             self._book = None
 
     def silence(self, source: str, key: str) -> None:
-        if self._spoken.get(source, {}).pop(key, None) is not None:
+        gone = self._spoken.get(source, {}).pop(key, None)
+        if gone is not None and gone.objects:
             self._book = None
 
     def keep_only(self, source: str, names: frozenset[str]) -> None:
@@ -130,7 +141,7 @@ class Roster:
         """Every gang in its normal form; only what changed since the last call is counted anew."""
         if self._book is None:
             self._rejoin(ObjectBook(self.objects()))
-        elif any((naming in self._home) != (naming in self._alike) for naming in self._touched):
+        elif self._renewed or any((naming in self._home) != (naming in self._alike) for naming in self._touched):
             self._rejoin(self._book)
         elif self._touched:
             self._regroup()
@@ -144,7 +155,7 @@ class Roster:
     def _rejoin(self, book: ObjectBook) -> None:
         """Objects or namings changed: place all again, and keep the counts of gangs in which nothing differs."""
         before, touched = self._joined, self._touched
-        self._book, self._touched = book, set()
+        self._book, self._touched, self._renewed = book, set(), False
         self._joined, self._home = assign(book, self._alike)
         self._namings = {}
         for naming, key in self._home.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from fleet.gangs.board import Board
 from fleet.gangs.diagnosis.blocking import Blocker
 from fleet.gangs.diagnosis.reasons import Reason
 from fleet.gangs.form import Gang
@@ -20,6 +21,36 @@ COUNTS = (
     "wanted", "minimum", "placed", "running", "ready", "not_created", "gated", "unscheduled", "gpus_per_member",
     "gpus_wanted", "gpus_held", "gpus_held_idle",
 )  # fmt: skip
+
+
+class Columns:
+    """The columns of every gang and queue of one board after another; made anew only where something differs."""
+
+    def __init__(self) -> None:
+        self._gangs: dict[str, tuple[tuple[object, ...], dict[str, Any]]] = {}
+        self._queues: dict[str, tuple[QueueObject, dict[str, Any]]] = {}
+
+    def of(self, made: Board) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+        """Of the gangs and of the queues, by key."""
+        gangs = {key: self._gang(made, key) for key in made.gangs}
+        queues = {key: self._queue(key, queue) for key, queue in made.queues.all.items()}
+        self._gangs = {key: self._gangs[key] for key in gangs}
+        self._queues = {key: self._queues[key] for key in queues}
+        return gangs, queues
+
+    def _gang(self, made: Board, key: str) -> dict[str, Any]:
+        gang, reason = made.gangs[key], made.reasons.get(key)
+        seen = gang, reason, made.queue_keys.get(key, ""), made.positions.get(key)
+        kept = self._gangs.get(key)
+        if kept is None or kept[0] != seen:
+            kept = self._gangs[key] = seen, gang_columns(*seen)
+        return kept[1]
+
+    def _queue(self, key: str, queue: QueueObject) -> dict[str, Any]:
+        kept = self._queues.get(key)
+        if kept is None or kept[0] != queue:
+            kept = self._queues[key] = queue, queue_columns(queue)
+        return kept[1]
 
 
 def gang_columns(gang: Gang, reason: Reason | None, queue_key: str, position: int | None) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from datetime import datetime
 
 from django.db import transaction
 
-from fleet.gangs import board, rows, services
+from fleet.gangs import board, services
 from fleet.gangs.board import Board
 from fleet.gangs.diagnosis.rooms import Out, Rooms
 from fleet.gangs.roster import Roster
+from fleet.gangs.rows import Columns
 from fleet.gangs.services import Ledger
 from fleet.inventory import lease
 from fleet.observer.conditions import Conditions
@@ -55,7 +56,7 @@ class Gangs:
         self._roster = Roster()
         self._book = RoomBook()
         self._ledger = Ledger(session.cluster_id)
-        self._kept: dict[str, tuple[tuple[object, ...], services.Columns]] = {}  # what a gang's columns were made of
+        self._columns = Columns()
         self._watched: dict[Kind, threading.Thread] = {}
         self._unlisted: set[str] = set()
         self._discovered_at = self._polled_at = self._outs_at = float("-inf")
@@ -162,23 +163,13 @@ class Gangs:
             session.once(self._ledger.load)
         made = self.judge()
         self.board = made
-        gangs = {key: self._columns(made, key) for key in made.gangs}
-        self._kept = {key: kept for key, kept in self._kept.items() if key in gangs}
-        queues = {key: rows.queue_columns(queue) for key, queue in made.queues.all.items()}
+        gangs, queues = self._columns.of(made)
         if gangs == self._ledger.gangs and queues == self._ledger.queues and not self.after:
             return
         now = session.clock.now()
         session.way.give()
         session.once(lambda: self._store(made, gangs, queues, now))
         services.settle(self._ledger, gangs, queues, now)
-
-    def _columns(self, made: Board, key: str) -> services.Columns:
-        """Those of the last turn where nothing of the gang differs: most of two thousand."""
-        seen = made.gangs[key], made.reasons.get(key), made.queue_keys.get(key, ""), made.positions.get(key)
-        kept = self._kept.get(key)
-        if kept is None or kept[0] != seen:
-            kept = self._kept[key] = seen, rows.gang_columns(*seen)
-        return kept[1]
 
     def _whole(self) -> bool:
         if not (self.pods_listed.is_set() and self._world.nodes_synced.is_set()):

@@ -7,16 +7,16 @@ system nor the arithmetic tells, it is UNKNOWN and says so, with the raw text.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from fleet.gangs.diagnosis.blocking import Blocker, blockers
-from fleet.gangs.diagnosis.packing import Space, fits
+from fleet.gangs.diagnosis.answers import Answer, Answers
+from fleet.gangs.diagnosis.blocking import Blocker
+from fleet.gangs.diagnosis.packing import Space
 from fleet.gangs.diagnosis.starting import Starter, level_of
 from fleet.gangs.form import Gang
-from fleet.ports.gangs import Need, QueueObject, ReasonCode, Said
+from fleet.ports.gangs import QueueObject, ReasonCode, Said
 
 BEFORE_ROOM: tuple[ReasonCode, ...] = ("SUSPENDED", "QUEUE_STOPPED", "QUOTA", "EXCEEDS_MAX")
 AFTER_ROOM: tuple[ReasonCode, ...] = ("PRIORITY_BEHIND", "ADMISSION_CHECK", "BIND_FAILED", "IMAGE_OR_INIT")
@@ -48,6 +48,11 @@ class Reason:
 def diagnose(
     gang: Gang, starter: Starter, space: Space, queue: QueueObject | None = None, ahead: Sequence[str] = ()
 ) -> Reason:
+    """Of one gang by itself."""
+    return judge(gang, Answers(starter, space), queue, ahead)
+
+
+def judge(gang: Gang, answers: Answers, queue: QueueObject | None = None, ahead: Sequence[str] = ()) -> Reason:
     """Of a gang that waits or starts; others have no reason to be asked for."""
     said = {one.code: one for one in reversed(gang.said)}
     early = _before_room(gang, said, queue)
@@ -55,13 +60,14 @@ def diagnose(
         return early
     if gang.state == "starting":
         return _after_room(gang, said)
-    if not starter.judged(gang):
+    if not answers.starter.judged(gang):
         return _in_its_words(gang, said, ahead)
-    if not _ever(gang, starter):
-        return _of_room("EXCEEDS_MAX", gang, starter, space, said)
-    if starter.could(gang, space):
-        return _has_room(gang, starter, space, said, ahead)
-    return _lacks_room(gang, starter, space, said)
+    answer = answers.of(gang)
+    if not answers.ever(gang):
+        return _of_room("EXCEEDS_MAX", gang, answer, said)
+    if answer.fits:
+        return _has_room(gang, answer, said, ahead)
+    return _lacks_room(gang, answer, said)
 
 
 def _before_room(gang: Gang, said: dict[ReasonCode, Said], queue: QueueObject | None) -> Reason | None:
@@ -90,34 +96,22 @@ def _in_its_words(gang: Gang, said: dict[ReasonCode, Said], ahead: Sequence[str]
     return _words(code or "UNKNOWN", said, ahead=ahead)
 
 
-def _has_room(gang: Gang, starter: Starter, space: Space, said: dict[ReasonCode, Said], ahead: Sequence[str]) -> Reason:
+def _has_room(gang: Gang, answer: Answer, said: dict[ReasonCode, Said], ahead: Sequence[str]) -> Reason:
     """There is room and it does not start: somebody is in front, a check is open, or a topology that we do not see."""
     code = next((code for code in (*AFTER_ROOM, "TOPOLOGY") if code in said), None)
     if code in (None, "TOPOLOGY") and ahead:
         code = "PRIORITY_BEHIND"
-    return _of_room(code or "UNKNOWN", gang, starter, space, said, fits=True, ahead=ahead)
+    return _of_room(code or "UNKNOWN", gang, answer, said, fits=True, ahead=ahead)
 
 
-def _lacks_room(gang: Gang, starter: Starter, space: Space, said: dict[ReasonCode, Said]) -> Reason:
-    guilty = blockers(starter, gang, space)
-    if guilty or "NODE_UNHEALTHY" in said:
-        return _of_room("NODE_UNHEALTHY", gang, starter, space, said, blockers=guilty)
-    if level_of(gang) and starter.could(gang, space, anywhere=True):
-        return _of_room("TOPOLOGY", gang, starter, space, said)
-    needs = sum(need.gpus * count for need, count in starter.asks(gang))
-    if needs and starter.free_gpus(gang, space) >= needs:
-        return _of_room("FRAGMENTATION", gang, starter, space, said)
-    return _of_room("CAPACITY", gang, starter, space, said)
-
-
-def _ever(gang: Gang, starter: Starter) -> bool:
-    """Whether all members of its minimum would fit into the cluster with every node whole and empty."""
-    placed = [(member.need, 1) for member in gang.members if member.node and not member.ending]
-    asks: Counter[Need] = Counter()
-    for need, count in (*placed, *starter.asks(gang)):
-        asks[need] += count
-    whole = Space.emptied(starter.rooms)
-    return all(fits(whole, [ask], starter.eligibility) for ask in asks.items())
+def _lacks_room(gang: Gang, answer: Answer, said: dict[ReasonCode, Said]) -> Reason:
+    if answer.blockers or "NODE_UNHEALTHY" in said:
+        return _of_room("NODE_UNHEALTHY", gang, answer, said, blockers=answer.blockers)
+    if level_of(gang) and answer.fits_anywhere:
+        return _of_room("TOPOLOGY", gang, answer, said)
+    if answer.needs and answer.free >= answer.needs:
+        return _of_room("FRAGMENTATION", gang, answer, said)
+    return _of_room("CAPACITY", gang, answer, said)
 
 
 def _words(code: ReasonCode, said: dict[ReasonCode, Said], *, ahead: Sequence[str] = ()) -> Reason:
@@ -129,8 +123,7 @@ def _words(code: ReasonCode, said: dict[ReasonCode, Said], *, ahead: Sequence[st
 def _of_room(
     code: ReasonCode,
     gang: Gang,
-    starter: Starter,
-    space: Space,
+    answer: Answer,
     said: dict[ReasonCode, Said],
     *,
     fits: bool = False,
@@ -138,18 +131,16 @@ def _of_room(
     ahead: Sequence[str] = (),
 ) -> Reason:
     words = _words(code, said)
-    asks = starter.asks(gang)
-    need, _ = max(asks, key=lambda ask: ask[0].gpus)
     return Reason(
         code,
         words.raw,
         words.source,
         words.since,
         fits=fits,
-        needs=sum(need.gpus * count for need, count in asks),
-        free=starter.free_gpus(gang, space),
-        slots=int(space.slots(need, starter.eligibility.of(need)).sum()),
-        lacking=sum(count for _, count in asks),
+        needs=answer.needs,
+        free=answer.free,
+        slots=answer.slots,
+        lacking=sum(count for _, count in answer.asks),
         level=level_of(gang),
         blockers=blockers,
         ahead=tuple(ahead),

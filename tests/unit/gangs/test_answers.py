@@ -1,0 +1,91 @@
+"""Gangs that ask for the same share one answer, and nobody's answer is another one's."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fleet.gangs.board import Board
+from fleet.gangs.diagnosis.answers import Answers
+from fleet.gangs.diagnosis.packing import Space
+from fleet.gangs.diagnosis.reasons import diagnose, judge
+from fleet.gangs.diagnosis.rooms import Room, Rooms
+from fleet.gangs.diagnosis.starting import Starter
+from fleet.gangs.form import Gang
+from fleet.gangs.rows import Columns
+from fleet.ops.bench._gangscene import Scene, scene
+from fleet.ports.gangs import Need, Topology
+from tests.unit.gangs.scenes import OUT, a_gang, a_room
+
+LEAF = "leaf"
+NEEDS = (Need(gpus=8), Need(gpus=4), Need(gpus=2, selector=(("pool", "p0"),)), Need(gpus=9), Need(cpu_millis=5000))
+
+
+def _rooms(dice: random.Random) -> list[Room]:
+    labels = [{LEAF: f"l{dice.randrange(3)}", "pool": f"p{dice.randrange(2)}"} for _ in range(8)]
+    return [
+        a_room(f"gpu-{n}", dice.choice((0, 0, 4, 8)), gpus=dice.choice((8, 8, 7)), labels=labels[n], cpu_left=8000,
+               out=dice.choice((None, None, None, OUT)))
+        for n in range(8)
+    ]  # fmt: skip
+
+
+def _gangs(dice: random.Random) -> list[Gang]:
+    found = []
+    for n in range(30):
+        minimum = dice.randrange(1, 5)
+        topology = dice.choice((None, None, Topology(LEAF, required=True), Topology(LEAF, required=False)))
+        placed = dice.randrange(minimum)
+        found.append(a_gang(f"g{n}", minimum, placed, dice.choice(NEEDS), topology=topology))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_shared_answer_is_what_each_gang_would_have_got_by_itself(seed: int) -> None:
+    dice = random.Random(seed)
+    rooms = Rooms(_rooms(dice))
+    starter, space = Starter(rooms), Space.now(rooms)
+    shared = Answers(starter, space)
+    for gang in _gangs(dice):
+        assert judge(gang, shared) == diagnose(gang, Starter(rooms), Space.now(rooms)), gang.name
+
+
+def test_equal_asks_are_worked_out_once() -> None:
+    rooms = Rooms([a_room("gpu-0", 4), a_room("gpu-1")])
+    answers = Answers(Starter(rooms), Space.now(rooms))
+    same = {id(answers.of(a_gang(f"g{n}", 3))) for n in range(50)}
+    assert len(same) == 1
+    assert answers.of(a_gang("other", 4)) is not answers.of(a_gang("g", 3))
+
+
+def test_columns_are_made_anew_only_for_what_changed() -> None:
+    here = scene(50)
+    here.feed()
+    columns = Columns()
+    first, _ = columns.of(here.judge())
+    ends = next(member for member in here.members if member.node and member.need.gpus)
+    here.roster.leave(ends.key)
+    second, _ = columns.of(here.judge())
+    assert [key for key in first if first[key] is not second[key]] == list(ends.links)
+    assert second == Columns().of(_fresh(here, {ends.key}))[0]
+
+
+def test_after_any_changes_a_board_is_what_a_fresh_look_would_make() -> None:
+    """Nothing of an earlier world is left in the arithmetic."""
+    dice, here = random.Random(7), scene(60)
+    here.feed()
+    gone = {member.key for member in dice.sample(here.members, 40)}
+    for key in gone:
+        here.roster.leave(key)
+        made = here.judge()
+    fresh = _fresh(here, gone)
+    assert made.reasons == fresh.reasons
+    assert made.positions == fresh.positions
+    assert any(reason.free for reason in made.reasons.values())
+
+
+def _fresh(here: Scene, gone: set[str]) -> Board:
+    here.members = [member for member in here.members if member.key not in gone]
+    here.feed()
+    return here.judge()
