@@ -113,8 +113,8 @@ def _gang(made: Scene, n: int, where: list[str]) -> None:
 def a_member(ref: Ref, k: int, node: str, need: Need, *, ready: bool = True) -> Member:
     return Member(
         key=f"{ref.namespace}/{ref.name}-{k}", uid=f"{ref.uid}-{k}", node=node,
-        state=("ready" if ready else "placed") if node else "pending", need=need, links=(ref.key,), owner=f"Job/{ref.name}",
-        role="worker", created_at=T0, waits=None if node else SAID,
+        state=("ready" if ready else "placed") if node else "pending", need=need, links=(ref.key,),
+        owner=f"Job/{ref.name}", role="worker", created_at=T0, waits=None if node else SAID,
     )  # fmt: skip
 
 
