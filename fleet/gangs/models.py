@@ -53,6 +53,7 @@ class GangRow(models.Model):
     idle_since = models.DateTimeField(null=True)
     idle_seconds = models.FloatField(default=0.0)
     counted_at = models.DateTimeField(null=True)
+    head_down_since = models.DateTimeField(null=True)  # of its Ray cluster, as it was first seen
     first_seen_at = models.DateTimeField()
     changed_at = models.DateTimeField()
     gone_at = models.DateTimeField(null=True)
@@ -99,7 +100,8 @@ class QueueRow(models.Model):
 
 
 class GangCondition(models.Model):
-    """Something wrong in the making of a gang, from when it was first true. `facts` are the numbers of its sentence.
+    """Something wrong in the making of a gang, from when it was first true. `facts` are the numbers of its sentence,
+    and its `severity`.
 
     `gang_key` is "" for a condition of the cluster; a deadlock is told once for each gang in it.
     """
