@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Protocol
 
+import orjson
 from django.db import transaction
 
+from fleet.bus import outbox
 from fleet.gangs import board, services
 from fleet.gangs.board import Board
 from fleet.gangs.diagnosis.rooms import Out, Rooms
@@ -36,6 +39,17 @@ POLL_EVERY = 10.0
 OUTS_EVERY = 5.0  # seconds for which it is believed why nodes are out; a cordon or a lost node is seen at once
 PATIENCE = 30.0  # seconds for which a kind that has not been listed holds the first writing back
 RETRY = 5.0
+
+
+class Onlooker(Protocol):
+    """Whoever makes rows of each new board, too. `look` says whether there is anything to write, and reads what it
+    needs; `store` writes in the transaction of the fence; `settle` is told of its commit."""
+
+    def look(self, board: Board, now: datetime) -> bool: ...
+
+    def store(self, now: datetime) -> None: ...
+
+    def settle(self, now: datetime) -> None: ...
 
 
 class Gangs:
@@ -63,8 +77,10 @@ class Gangs:
         self._why_out: Mapping[str, Out] = {}
         self._begun_at = session.clock.monotonic()
         self.pods_listed = threading.Event()
+        self.standing = threading.Lock()  # who holds it may look at the board: it is not changed meanwhile
         self.board: Board | None = None  # the last one, for whoever asks what-ifs here
-        self.after: list[Callable[[Board, datetime], None]] = []  # told of each new board, in the transaction
+        self.board_at: datetime | None = None
+        self.onlookers: list[Onlooker] = []
 
     # -- what the watches tell -----------------------------------------------------------------------------------
 
@@ -161,15 +177,20 @@ class Gangs:
             return
         if not self._ledger.loaded:
             session.once(self._ledger.load)
-        made = self.judge()
-        self.board = made
+        with self.standing:
+            made = self.board = self.judge()
+            self.board_at = session.clock.now()
         gangs, queues = self._columns.of(made)
-        if gangs == self._ledger.gangs and queues == self._ledger.queues and not self.after:
-            return
         now = session.clock.now()
+        writers = [one for one in self.onlookers if one.look(made, now)]
+        if gangs == self._ledger.gangs and queues == self._ledger.queues and not writers:
+            return
         session.way.give()
-        session.once(lambda: self._store(made, gangs, queues, now))
+        session.once(lambda: self._store(gangs, queues, writers, now))
         services.settle(self._ledger, gangs, queues, now)
+        for one in writers:
+            one.settle(now)
+        outbox.hint(orjson.dumps([{"topic": "gang", "ref": "", "node": "", "cluster": session.cluster_id}]))
 
     def _whole(self) -> bool:
         if not (self.pods_listed.is_set() and self._world.nodes_synced.is_set()):
@@ -186,14 +207,23 @@ class Gangs:
             rooms: Rooms = self._book.rooms(self._world.nodes, self._roster, self._why_out)
         return board.read(gangs, queues, rooms)
 
+    def starved(self, keys: Iterable[str]) -> None:
+        """Gangs that wait although their members are placed: what they hold is idle."""
+        with self._lock:
+            self._roster.starved(keys)
+
     def _store(
-        self, made: Board, gangs: Mapping[str, services.Columns], queues: Mapping[str, services.Columns], now: datetime
+        self,
+        gangs: Mapping[str, services.Columns],
+        queues: Mapping[str, services.Columns],
+        writers: Sequence[Onlooker],
+        now: datetime,
     ) -> None:
         with transaction.atomic():
             lease.guard(self._session.cluster_id, self._session.epoch)
             services.store(self._ledger, gangs, queues, now)
-            for told in self.after:
-                told(made, now)
+            for one in writers:
+                one.store(now)
 
 
 def _source(kind: Kind) -> str:

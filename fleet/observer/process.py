@@ -32,7 +32,9 @@ from fleet.observer.discovery import Discovery
 from fleet.observer.doors import open_doors
 from fleet.observer.fabric import Fabric
 from fleet.observer.front import PLAIN, Front, Tls, listen
+from fleet.observer.gangasks import GangAsks
 from fleet.observer.gangs import TURN_EVERY, Gangs
+from fleet.observer.gangwatch import GangWatch
 from fleet.observer.grey import Grey
 from fleet.observer.judge import Judge
 from fleet.observer.keeping import Keeper
@@ -52,6 +54,7 @@ from fleet.ports.errors import PortError
 from fleet.ports.metrics import MetricsReader
 from fleet.readmodels.fleet_blob import Publisher
 from fleet.readmodels.gang_outs import outs
+from fleet.readmodels.gang_sick import sick
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.gleaning import Gleaner
 from fleet.telemetry.intake import Intake
@@ -118,6 +121,9 @@ class Observer:
             lambda: wiring.gang_watcher(session.cluster), lambda: wiring.gang_polls(session.cluster),
             lambda: session.once(lambda: outs(session.cluster_id)),
         )  # fmt: skip
+        self.gangs.onlookers = [
+            GangWatch(session, dict, lambda: session.once(lambda: sick(session.cluster_id)), self.gangs.starved)
+        ]
         self.threads: list[threading.Thread] = []
 
     def resolve(self, name: str) -> str | Ambiguous | None:
@@ -175,6 +181,7 @@ class Observer:
         self._add(Loop(session, "targets", self.listed.look, LOOK_EVERY))
         self._add(self.pages)
         self._add(Loop(session, "gangs", self._guarded(self.gangs.turn), TURN_EVERY))
+        self._thread("gang-asks", GangAsks(session, self.gangs).run)
         self._thread("ready", self._announce)
 
     def _pod_change(self, change: Change) -> None:

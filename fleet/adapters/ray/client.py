@@ -24,7 +24,7 @@ class Client:
     def __init__(self, connection: Connection) -> None:
         parts = urlsplit(connection.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise PermanentError("The address of the dashboard is no http address.", code="ray_address")
+            raise PermanentError("The address of the dashboard is no http address.")
         self._connection, self._named = connection, parts
         self._base = _at(connection.url, connection.ip).rstrip("/")
         self._pool = httpread.connections(connection.verify, AT_ONCE, connection.timeout)
@@ -44,19 +44,18 @@ class Client:
         if status == 404:
             raise NotFound(f"The dashboard at {self.name} knows no {_bare(path)}.")
         if status >= 400:
-            raise TemporaryError(f"The dashboard at {self.name} refused {_bare(path)} (HTTP {status}).",
-                                 code="ray_error")  # fmt: skip
+            raise TemporaryError(f"The dashboard at {self.name} refused {_bare(path)} (HTTP {status}).")
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError as error:
             words = f"The dashboard at {self.name} answered {_bare(path)} with no JSON."
-            raise TemporaryError(words, code="ray_garbage") from error
+            raise TemporaryError(words) from error
 
     def fetch(self, path: str, until: float) -> tuple[int, bytes]:
         """Status and body; what says that we are not let in, or elsewhere, is raised."""
         left = until - time.monotonic()
         if left <= 0:
-            raise TemporaryError(f"The dashboard at {self.name} is too slow for one look.", code="ray_timeout")
+            raise TemporaryError(f"The dashboard at {self.name} is too slow for one look.")
         timeout = min(self._connection.timeout, left)
         try:
             response = self._pool.request(
@@ -66,17 +65,17 @@ class Client:
             body = httpread.whole(response, self._connection.max_bytes, time.monotonic() + timeout)
         except urllib3.exceptions.NewConnectionError as error:
             words = f"The dashboard at {self.name} cannot be reached."
-            raise TemporaryError(words, code="ray_unreachable") from error
+            raise TemporaryError(words) from error
         except urllib3.exceptions.SSLError as error:
             words = f"The certificate of {self.name} is not accepted: {httpread.first_line(error)}."
-            raise PermanentError(words, code="ray_tls") from error
+            raise PermanentError(words) from error
         except (urllib3.exceptions.HTTPError, OSError, ValueError, httpread.NotWhole) as error:
             words = f"The dashboard at {self.name} did not answer {_bare(path)} whole within {timeout:.1f} s."
-            raise TemporaryError(words, code="ray_timeout") from error
+            raise TemporaryError(words) from error
         if response.status in (401, 403):
             raise MissingRight("read", "dashboard", f"The dashboard at {self.name} wants a token that it knows.")
         if 300 <= response.status < 400:
-            raise PermanentError(f"The dashboard at {self.name} sends us elsewhere.", code="ray_redirect")
+            raise PermanentError(f"The dashboard at {self.name} sends us elsewhere.")
         return response.status, body
 
     def _headers(self) -> dict[str, str]:

@@ -1,0 +1,78 @@
+"""One turn of the gangs: what is written together, and what a turn without news costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from fleet.gangs.models import GangCondition, GangRow
+from fleet.inventory import lease
+from fleet.observer.conditions import Conditions
+from fleet.observer.gangs import Gangs
+from fleet.observer.gangwatch import LOOK_EVERY, GangWatch
+from fleet.observer.session import Session, Stopping
+from fleet.observer.world import World
+from fleet.ports.cluster import Change
+from fleet.ports.gangs import Spoken
+from tests.builders import T0, TestClock
+from tests.gang_builders import an_object
+from tests.unit.gangs.ray_scenes import a_cluster_object, a_group, ray_facts
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def gangs(session: Session) -> Gangs:
+    world = World()
+    world.nodes_synced.set()
+    found = Gangs(session, world, Conditions(), lambda: None, list, dict)
+    found.pods_listed.set()
+    found.onlookers = [GangWatch(session, dict, dict, found.starved)]
+    return found
+
+
+def speak(gangs: Gangs, one: Any) -> None:
+    gangs.spoken_change("rayclusters", Change("added", Spoken(one.ref.key, (one,))))
+
+
+EXACT = ray_facts(a_group("gpu", 4, maximum=4))
+
+
+def test_a_gang_and_its_conditions_come_together(gangs: Gangs) -> None:
+    speak(gangs, a_cluster_object(EXACT))
+    gangs.turn()
+    assert GangRow.objects.get().title == "RayCluster llm"
+    assert "headroom_exact" in set(GangCondition.objects.values_list("code", flat=True))
+
+
+def test_a_turn_without_news_asks_and_writes_nothing(gangs: Gangs, clock: TestClock) -> None:
+    speak(gangs, a_cluster_object(EXACT))
+    gangs.turn()
+    for _ in range(3):
+        clock.tick(LOOK_EVERY)
+        with CaptureQueriesContext(connection) as queries:
+            gangs.turn()
+        assert len(queries) == 0
+
+
+def test_whoever_lost_the_lease_writes_neither(gangs: Gangs, session: Session, clock: TestClock) -> None:
+    speak(gangs, a_cluster_object(EXACT))
+    lease.release(session.cluster_id, session.epoch)
+    assert lease.take(session.cluster_id, "there", T0) is not None
+    with pytest.raises(Stopping):
+        gangs.turn()
+    assert not GangRow.objects.exists() and not GangCondition.objects.exists()
+
+
+def test_a_gang_that_is_gone_takes_its_conditions_along(gangs: Gangs, clock: TestClock) -> None:
+    speak(gangs, a_cluster_object(EXACT))
+    gangs.turn()
+    clock.tick(LOOK_EVERY)
+    gangs.spoken_change("rayclusters", Change("deleted", Spoken(a_cluster_object(EXACT).ref.key)))
+    speak(gangs, an_object("jobset", "other", wanted=1))
+    gangs.turn()
+    assert GangRow.objects.get(system="ray").gone_at == clock.now()
+    assert not GangCondition.objects.filter(ended_at=None, gang_key__startswith="ray/").exists()
