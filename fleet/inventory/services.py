@@ -14,7 +14,7 @@ from datetime import datetime
 from django.db import connection, transaction
 
 from fleet.bus import outbox
-from fleet.inventory import facts, lease
+from fleet.inventory import facts, lease, noderows
 from fleet.inventory.models import Alias, Cluster, Device, Node, Pool
 from fleet.inventory.topology import placement
 from fleet.ports.cluster import NodeSeen
@@ -49,6 +49,7 @@ def sync_nodes(
     result = SyncResult()
     fresh: list[Node] = []
     dirty: list[Node] = []
+    columns = set(facts.SOFT)
     old_rows = {n.name: n for n in Node.objects.filter(cluster=cluster, name__in=[s.name for s in seen])}
     for item in seen:
         old = old_rows.get(item.name)
@@ -67,7 +68,10 @@ def sync_nodes(
             for name, value in values.items():
                 setattr(old, name, value)
             dirty.append(old)
-    _write(result, fresh, dirty)
+            columns.update(changes)
+    _create(result, fresh)
+    if dirty:
+        noderows.update(dirty, columns, BATCH)
     if names is not None:
         result.gone = _mark_gone(cluster.pk, names, now)
     _refresh_aliases(cluster.pk, seen, result)
@@ -103,18 +107,12 @@ def _sort_out(result: SyncResult, old: Node, values: Mapping[str, object], chang
         result.uncordoned.append(old.pk)
 
 
-def _write(result: SyncResult, fresh: list[Node], dirty: list[Node]) -> None:
-    if fresh:
-        for node in Node.objects.bulk_create(fresh, batch_size=BATCH):
-            result.ids[node.name] = node.pk
-            result.created.append(node.pk)
-            if node.managed:
-                result.managed.append(node.pk)
-    if dirty:
-        columns = [name.removesuffix("_id") if name == "pool_id" else name for name in (*facts.HARD, *facts.SOFT)]
-        Node.objects.bulk_create(
-            dirty, batch_size=BATCH, update_conflicts=True, unique_fields=["id"], update_fields=columns
-        )
+def _create(result: SyncResult, fresh: list[Node]) -> None:
+    for node in Node.objects.bulk_create(fresh, batch_size=BATCH):
+        result.ids[node.name] = node.pk
+        result.created.append(node.pk)
+        if node.managed:
+            result.managed.append(node.pk)
 
 
 def _mark_gone(cluster_id: int, names: frozenset[str], now: datetime) -> list[int]:

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from fleet.bus.models import Outbox
-from fleet.inventory import aliases, lease, services
+from fleet.inventory import aliases, facts, lease, noderows, services
 from fleet.inventory.models import Alias, Cluster, Device, Node, Pool
 from fleet.inventory.services import DeviceSeen, SyncResult
 from fleet.ports.cluster import HOLD_ANNOTATION, NodeSeen
@@ -171,4 +171,43 @@ def test_workloads_are_written_where_they_changed(cluster: Cluster) -> None:
 def test_a_writer_of_a_past_epoch_is_refused(cluster: Cluster) -> None:
     with pytest.raises(lease.LeaseLost):
         services.sync_nodes(cluster, [a_node_seen()], None, T0, cluster.epoch - 1)
+    assert not Node.objects.exists()
+
+
+CHANGES: tuple[dict[str, object], ...] = (
+    {"uid": "another"},
+    {"unschedulable": True},
+    {"unschedulable": True, "annotations": HELD},
+    {"ready": None, "ready_reason": "NodeStatusUnknown", "ready_since": T0 + timedelta(seconds=5)},
+    {"boot_id": "boot-2"},
+    {"kernel": "6.9.0", "os_image": "Ubuntu 26.04", "kubelet": "v1.34.0"},
+    {"gpu_capacity": 7, "gpu_allocatable": 6},
+    {"gpu_capacity": None, "gpu_allocatable": None},
+    {"labels": {**LABELS, "topology.muster.dev/pool": "spot", "a": "\"b'\\%s{}"}},
+    {"labels": {}},
+)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: "+".join(change))
+def test_what_changed_is_written_whichever_column_it_is(cluster: Cluster, change: dict[str, object]) -> None:
+    """As a node that was first seen like that has it, beside one on which something else changed."""
+    sync(cluster, a_node_seen("gpu-01"), a_node_seen("gpu-02"))
+    sync(cluster, a_node_seen("gpu-01", **change), a_node_seen("gpu-02", ready=False), after=20)
+    row, other = Node.objects.order_by("name")
+    expected = facts.values_of(
+        a_node_seen("gpu-01", **change), row, facts.Reading("*", cluster.label_keys, {}), row.seen_at
+    )
+    assert {name: getattr(row, name) for name in facts.HARD if name != "pool_id"} == {
+        name: value for name, value in expected.items() if name in facts.HARD and name != "pool_id"
+    }
+    assert (other.ready, other.unschedulable, other.kernel) == (False, False, "6.8.0")
+    assert row.seen_at == other.seen_at == T0 + timedelta(seconds=20)
+
+
+def test_a_row_that_is_gone_meanwhile_is_not_made_again(cluster: Cluster) -> None:
+    sync(cluster, a_node_seen("gpu-01"))
+    node = Node.objects.get()
+    Node.objects.all().delete()
+    node.kernel = "7"
+    noderows.update([node], {"kernel"}, 10)
     assert not Node.objects.exists()
