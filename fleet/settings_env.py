@@ -6,6 +6,7 @@ that does not parse stops the start with the variable's name.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from pathlib import Path
 
@@ -60,3 +61,11 @@ def switch(name: str, default: bool = False) -> bool:
 
 def words(name: str, default: str = "") -> list[str]:
     return [word for word in text(name, default).replace(",", " ").split() if word]
+
+
+def networks(name: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    """Networks as `10.0.0.0/8`, a single address too."""
+    try:
+        return [ipaddress.ip_network(word) for word in words(name)]
+    except ValueError as error:
+        raise BadSetting(f"{name}: {error}") from error

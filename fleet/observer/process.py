@@ -22,7 +22,7 @@ from types import FrameType
 from django.conf import settings
 from django.db import connection
 
-from fleet import wiring
+from fleet import wiring, wiring_gangs
 from fleet.inventory import clusters, lease
 from fleet.inventory.models import Cluster, MetricsSource
 from fleet.observer import garbage
@@ -42,6 +42,8 @@ from fleet.observer.lane import Lane
 from fleet.observer.nodeconditions import ConditionWatch
 from fleet.observer.push import Push, Refusals
 from fleet.observer.querying import Announced, Querier, rule_reads
+from fleet.observer.raydash import TURN_EVERY as RAY_EVERY
+from fleet.observer.raydash import RayAsker
 from fleet.observer.runfiles import publish, withdraw
 from fleet.observer.scraping import Scraper
 from fleet.observer.session import DATABASE_AWAY, Loop, Session, Stopping
@@ -121,9 +123,11 @@ class Observer:
             lambda: wiring.gang_watcher(session.cluster), lambda: wiring.gang_polls(session.cluster),
             lambda: session.once(lambda: outs(session.cluster_id)),
         )  # fmt: skip
-        self.gangs.onlookers = [
-            GangWatch(session, dict, lambda: session.once(lambda: sick(session.cluster_id)), self.gangs.starved)
-        ]
+        self.ray = RayAsker(
+            session, self.conditions, lambda: self.gangs.board, wiring_gangs.ray_dashboard, settings.RAY_NETWORKS
+        )
+        found_sick = lambda: session.once(lambda: sick(session.cluster_id))  # noqa: E731
+        self.gangs.onlookers = [GangWatch(session, self.ray.readings, found_sick, self.gangs.starved)]
         self.threads: list[threading.Thread] = []
 
     def resolve(self, name: str) -> str | Ambiguous | None:
@@ -181,6 +185,7 @@ class Observer:
         self._add(Loop(session, "targets", self.listed.look, LOOK_EVERY))
         self._add(self.pages)
         self._add(Loop(session, "gangs", self._guarded(self.gangs.turn), TURN_EVERY))
+        self._add(Loop(session, "ray", self.ray.turn, RAY_EVERY))
         self._thread("gang-asks", GangAsks(session, self.gangs).run)
         self._thread("ready", self._announce)
 
@@ -282,6 +287,7 @@ class Observer:
         for loop in self.threads:
             if isinstance(loop, Loop):
                 loop.wake.set()
+        self.ray.close()
         deadline = session.clock.monotonic() + PATIENCE
         for thread in self.threads:
             thread.join(max(0.0, deadline - session.clock.monotonic()))

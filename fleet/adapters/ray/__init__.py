@@ -6,7 +6,6 @@ calls has judged the address before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """`ip`, where given, is what is connected to, whatever the name of `url` means by now. `token` gives the bearer
-    token at each call, None where none is sent. `timeout` is for one answer, `patience` for one look (seconds)."""
+    """`ip`, where given, is what is connected to, whatever the name of `url` means by now. `token` is sent where
+    there is one. `timeout` is for one answer, `patience` for one look (seconds)."""
 
     url: str
     ip: str = ""
-    token: Callable[[], str] | None = None
+    token: str = ""
     verify: bool | str = True
     timeout: float = 3.0
     patience: float = 8.0

@@ -80,8 +80,8 @@ class Client:
 
     def _headers(self) -> dict[str, str]:
         headers = {"User-Agent": "muster", "Accept": "application/json", "Host": self.name}
-        if self._connection.token is not None and (token := self._connection.token()):
-            headers["Authorization"] = f"Bearer {token}"
+        if self._connection.token:
+            headers["Authorization"] = f"Bearer {self._connection.token}"
         return headers
 
 

@@ -177,7 +177,7 @@ def test_a_token_is_sent_where_one_is_given_and_never_told(fake: FakeDashboard) 
     fake.asked.clear()
     fake.says[VERSION] = (403, b"{}")
     with pytest.raises(MissingRight) as caught:
-        read(fake, token=lambda: "hunter2")
+        read(fake, token="hunter2")
     assert [headers["Authorization"] for _, headers in fake.asked] == ["Bearer hunter2"]
     assert "hunter2" not in str(caught.value)
 

@@ -24,12 +24,13 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     spoken_key,
 )
 from fleet.adapters.kubernetes.schedulers.rayspec import facts_of, groups_of
-from fleet.ports.gangs import GangObject, Said, Spoken
+from fleet.ports.gangs import GangObject, Ref, Said, Spoken
 from fleet.ports.ray import RayFacts, RayRetention
-from fleet.ports.shapes import mapping, moment, text
+from fleet.ports.shapes import items, mapping, moment, text
 
 GROUP = "ray.io"
 VERSIONS = ("v1", "v1alpha1")
+DASHBOARD_PORT = 8265
 ENDED_JOB = ("Complete", "Failed", "ValidationFailed")
 
 
@@ -62,7 +63,10 @@ def ray_cluster(raw: Raw) -> Spoken:
                 parts=groups.parts,
                 said=tuple(said),
                 guarantee="unknown",
-                ray=_with_status(facts_of("RayCluster", raw, spec, groups), conditions, desired),
+                ray=replace(
+                    _with_status(facts_of("RayCluster", raw, spec, groups), conditions, desired),
+                    address=_head_service(ref, spec, status),
+                ),
             ),
         ),
     )
@@ -127,6 +131,20 @@ def ray_service(raw: Raw) -> Spoken:
             ),
         ),
     )
+
+
+def _head_service(ref: Ref, spec: Raw, status: Raw) -> str:
+    """The service that the operator made for the head; its dashboard's port where the head's container names another.
+
+    The status' own `endpoints` tell node ports where there are any, which are no ports of the service.
+    """
+    name = text(mapping(status.get("head")).get("serviceName"))
+    if not name:
+        return ""
+    pod = mapping(mapping(mapping(spec.get("headGroupSpec")).get("template")).get("spec"))
+    ports = [port for one in items(pod.get("containers")) for port in items(one.get("ports"))]
+    named = next((number(port.get("containerPort")) for port in ports if port.get("name") == "dashboard"), None)
+    return f"{name}.{ref.namespace}.svc:{named if named and 0 < named < 65_536 else DASHBOARD_PORT}"
 
 
 def _is_current(raw: Raw) -> bool:

@@ -235,6 +235,15 @@ def test_a_job_and_its_cluster_are_one_gang_that_is_counted_by_the_cluster() -> 
     assert (facts(raw).cluster, facts(raw).address) == ("llm", "llm-head:8265")
 
 
+def test_the_dashboard_of_a_cluster_is_at_its_heads_service() -> None:
+    told = {"head": {"serviceName": "llm-head-svc"}, "endpoints": {"dashboard": "31265"}}
+    assert facts(cluster(status=told)).address == "llm-head-svc.train.svc:8265", "endpoints tell node ports"
+    port = {"name": "dashboard", "containerPort": 9000}
+    head = {"template": {"spec": {"containers": [{"name": "ray-head", "ports": [{"name": "gcs"}, port]}]}}}
+    assert facts(cluster(status=told, headGroupSpec=head)).address == "llm-head-svc.train.svc:9000"
+    assert facts(cluster(status={"head": {"serviceName": 7}})).address == ""
+
+
 def test_a_failed_job_is_over_and_keeps_why() -> None:
     status = {"jobDeploymentStatus": "Failed", "reason": "AppFailed", "message": "exit 1", "endTime": at(7)}
     one = said_by(job(status, backoffLimit=2, shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=60))
