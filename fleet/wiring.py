@@ -18,7 +18,9 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from fleet import wiring_slurm
 from fleet.inventory.models import Bmc, Cluster, Provisioner
+from fleet.inventory.references import secret as _secret
 from fleet.inventory.targets import BadTargets, FabricSource
 from fleet.inventory.targetsfile import TargetsFile
 from fleet.lifecycle.context import JobPlace, Ports, Timing
@@ -64,6 +66,8 @@ def reader(cluster: Cluster) -> ClusterReader:
 
     It reads every node: which of them are managed is decided by `inventory.topology`, and the others count in caps.
     """
+    if wiring_slurm.alone(cluster):
+        return wiring_slurm.reader(cluster)
     if cluster.targets_file and not (cluster.kubeconfig or cluster.in_cluster):
         return _listed(cluster.targets_file)
     from fleet.adapters import kubernetes
@@ -97,12 +101,23 @@ def gang_manifest(document: Any) -> Manifest | None:
 
 def gang_polls(cluster: Cluster) -> list[GangPoll]:
     """The schedulers of the cluster that have no watch and are asked again and again."""
-    return []
+    with _lock:
+        return [wiring_slurm.poll(cluster)] if cluster.slurm_url else []
+
+
+def slurm_missing(cluster: Cluster) -> list[str]:
+    """What a look at its Slurm shows to be missing, in words; [] without one. PortError when it cannot be asked."""
+    return wiring_slurm.missing(cluster) if cluster.slurm_url else []
+
+
+def may_act(cluster: Cluster) -> bool:
+    """Whether a credential to act with is set."""
+    return bool(cluster.act_kubeconfig or cluster.in_cluster or wiring_slurm.may_act(cluster))
 
 
 def has_nodes(cluster: Cluster) -> bool:
     """Whether anything tells which nodes there are."""
-    return bool(cluster.kubeconfig or cluster.in_cluster or cluster.targets_file)
+    return bool(cluster.kubeconfig or cluster.in_cluster or cluster.targets_file or cluster.slurm_url)
 
 
 def _listed(path: str) -> ClusterReader:
@@ -127,6 +142,8 @@ def _listed(path: str) -> ClusterReader:
 
 def actor(cluster: Cluster) -> ClusterActor:
     """An acting client: a separate credential, and none at all where none was given."""
+    if wiring_slurm.alone(cluster):
+        return wiring_slurm.actor(cluster, installation_id())
     from fleet.adapters import kubernetes
 
     if not cluster.act_kubeconfig and not cluster.in_cluster:
@@ -162,17 +179,6 @@ def bmc_target(row: Bmc) -> BmcTarget:
         pinned_uuid=row.pinned_uuid,
         pinned_serial=row.pinned_serial,
     )
-
-
-def _secret(reference: str) -> str:
-    """What lies at `env:NAME` or `file:PATH`; empty when nothing does."""
-    kind, _, place = reference.partition(":")
-    try:
-        if kind == "env":
-            return os.environ[place].strip()
-        return Path(place).read_text(encoding="utf-8").strip() if kind == "file" else ""
-    except (KeyError, OSError, UnicodeDecodeError):
-        return ""
 
 
 def provisioner(cluster: Cluster) -> ProvisionPort | None:
@@ -328,6 +334,7 @@ def ports_of(cluster: Cluster) -> Ports:
         cluster.provision_namespace,
         cluster.provision_credential,
         cluster.provision_ca,
+        *wiring_slurm.configuration(cluster),
     )
     with _lock:
         found = _ports.get(key)

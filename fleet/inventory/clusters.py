@@ -16,7 +16,7 @@ from django.db import transaction
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
-from fleet.inventory import lease, metrics
+from fleet.inventory import lease, metrics, slurm
 from fleet.inventory.models import Cluster, Provisioner
 from fleet.inventory.topology import DEFAULT_KEYS, EVERY_NODE, parse_selector
 
@@ -31,6 +31,13 @@ class Registration:
     act_kubeconfig: str | None = None
     in_cluster: bool | None = None
     slurm_url: str | None = None
+    slurm_user: str | None = None
+    slurm_token: str | None = None
+    slurm_act_user: str | None = None
+    slurm_act_token: str | None = None
+    slurm_ca: str | None = None
+    slurm_scontrol: str | None = None
+    slurm_conf: str | None = None
     prometheus_url: str | None = None
     prometheus_credential: str | None = None
     prometheus_tenant: str | None = None
@@ -49,13 +56,14 @@ class Registration:
 
     def fields(self) -> dict[str, Any]:
         given = {k: v for k, v in asdict(self).items() if v is not None and k != "name"}
-        for key in ("kubeconfig", "act_kubeconfig", "targets_file"):
+        for key in ("kubeconfig", "act_kubeconfig", "targets_file", "slurm_scontrol", "slurm_conf"):
             if given.get(key):
                 given[key] = str(Path(given[key]).expanduser().resolve())
         if unknown := set(given.get("label_keys", {})) - set(DEFAULT_KEYS):
             raise ValueError(f"There is no scope {', '.join(sorted(unknown))}; known: {', '.join(DEFAULT_KEYS)}.")
         parse_selector(given.get("selector", ""))
         metrics.check(given)
+        slurm.check(given)
         _check_provisioner(given)
         return given
 

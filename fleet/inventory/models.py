@@ -49,6 +49,13 @@ class Cluster(models.Model):
     act_kubeconfig = models.CharField(max_length=1024, default="", blank=True)
     in_cluster = models.BooleanField(default=False)
     slurm_url = models.CharField(max_length=1024, default="", blank=True)
+    slurm_user = models.CharField(max_length=64, default="", blank=True)  # whose token reads
+    slurm_token = models.CharField(max_length=300, default="", blank=True)  # env:NAME or file:PATH
+    slurm_act_user = models.CharField(max_length=64, default="", blank=True)  # whose token acts; "": nothing is written
+    slurm_act_token = models.CharField(max_length=300, default="", blank=True)  # env:NAME or file:PATH
+    slurm_ca = models.CharField(max_length=500, default="", blank=True)  # "" system CAs, "insecure", or a path
+    slurm_scontrol = models.CharField(max_length=500, default="", blank=True)  # path, where REST cannot act
+    slurm_conf = models.CharField(max_length=500, default="", blank=True)  # its slurm.conf, "" the usual place
     prometheus_url = models.CharField(max_length=1024, default="", blank=True)
     prometheus_credential = models.CharField(max_length=300, default="", blank=True)  # env:NAME or file:PATH
     prometheus_tenant = models.CharField(max_length=200, default="", blank=True)  # X-Scope-OrgID, or "Header=value"

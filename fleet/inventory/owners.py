@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from fleet.ports.cluster import NodeSeen, RequestSeen
+from fleet.ports.cluster import SLURM_OUT, SLURM_WORK, NodeSeen, RequestSeen
 
 
 class Stance(StrEnum):
@@ -58,6 +58,7 @@ class Owner:
 PERSON = "A person"
 NVSENTINEL, GPU_OPERATOR, NETWORK_OPERATOR = "NVSentinel", "NVIDIA GPU Operator", "NVIDIA Network Operator"
 MAINTENANCE, KURED, METAL3, SLINKY = "NVIDIA maintenance-operator", "kured", "Metal3", "Slurm (Slinky)"
+SLURM = "Slurm"
 AUTOSCALER, KARPENTER, CAPI = "cluster-autoscaler", "Karpenter", "Cluster API"
 
 NVSENTINEL_STATE = "dgxc.nvidia.com/nvsentinel-state"
@@ -94,6 +95,7 @@ def on_node(seen: NodeSeen) -> tuple[Owner, ...]:
     """Everybody whose mark stands on the node, the strictest first; one line for each owner and stance."""
     found = [
         *_nvsentinel(seen), *_upgrades(seen), *_taints(seen.taints), *_kured(seen.annotations), *_prefixed(seen),
+        *_slurm(seen.annotations),
     ]  # fmt: skip
     if seen.deleting and not any(owner.stance == Stance.DELETING for owner in found):
         found.append(Owner("The API server", "deletes its Node object", Stance.DELETING, "deletionTimestamp"))
@@ -188,6 +190,14 @@ def _prefixed(seen: NodeSeen) -> Iterator[Owner]:
         elif key == SLINKY_REASON and seen.unschedulable:
             reason = seen.annotations.get(key, "")
             yield Owner(SLINKY, f"drains it ({reason})" if reason else "drains it", Stance.HOLDING, key)
+
+
+def _slurm(annotations: Mapping[str, str]) -> Iterator[Owner]:
+    """What a node of Slurm's own tells: only its reader writes these, and only of what is not ours."""
+    if SLURM_WORK in annotations:
+        yield Owner(SLURM, f"reboots it ({annotations[SLURM_WORK]})", Stance.WORKING, SLURM_WORK)
+    if SLURM_OUT in annotations:
+        yield Owner(SLURM, f"keeps it from work ({annotations[SLURM_OUT]})", Stance.HOLDING, SLURM_OUT)
 
 
 REQUESTERS = {

@@ -32,11 +32,16 @@ class RoomBook:
         roster.changed_nodes.clear()
         same = self._rooms is not None and self._seen.keys() == nodes.keys() and self._offers == offers
         self._seen, self._outs, self._offers = dict(nodes), dict(outs), offers
+        offered = {offer.node: offer for offer in offers}
+
+        def room(name: str) -> Room:
+            return room_of(nodes[name], roster.used.get(name, _NOTHING), outs.get(name), offered.get(name))
+
         if same and self._rooms is not None:
-            fresh = (room_of(nodes[name], roster.used.get(name, _NOTHING), outs.get(name)) for name in changed)
-            if all(self._rooms.put(room) for room in fresh):
+            fresh = (room(name) for name in changed)
+            if all(self._rooms.put(one) for one in fresh):
                 return self._rooms
-        found = {name: room_of(seen, roster.used.get(name, _NOTHING), outs.get(name)) for name, seen in nodes.items()}
+        found = {name: room(name) for name in nodes}
         for offer in offers:
             if offer.node not in found:
                 found[offer.node] = room_offered(offer, outs.get(offer.node))
@@ -44,7 +49,10 @@ class RoomBook:
         return self._rooms
 
 
-def room_of(seen: NodeSeen, used: Used, out: Out | None) -> Room:
+def room_of(seen: NodeSeen, used: Used, out: Out | None, offer: Offer | None = None) -> Room:
+    """`offer`: what a scheduler with books of its own says of the same node. Its partitions count as labels."""
+    if out is None and offer is not None and offer.out:
+        out = Out("cordoned", offer.out)
     if out is None and seen.unschedulable:
         out = Out("cordoned")
     if out is None and seen.ready is not True:
@@ -62,7 +70,7 @@ def room_of(seen: NodeSeen, used: Used, out: Out | None) -> Room:
         whole=tuple(sorted(whole.items())),
         cpu_left=left,
         memory_left=memory,
-        labels=seen.labels,
+        labels=seen.labels if offer is None else {**seen.labels, **_partitions(offer)},
         taints=seen.taints,
         out=out,
     )
@@ -80,6 +88,10 @@ def room_offered(offer: Offer, out: Out | None) -> Room:
         cpu_left=offer.cpu_millis - offer.cpu_millis_used,
         cpu_used=offer.cpu_millis_used,
         memory_left=offer.memory_mib - offer.memory_mib_used,
-        labels={f"partition/{name}": "" for name in offer.partitions},
+        labels=_partitions(offer),
         out=out,
     )
+
+
+def _partitions(offer: Offer) -> dict[str, str]:
+    return {f"partition/{name}": "" for name in offer.partitions}

@@ -126,12 +126,14 @@ class HoldRequest:
     """Keep `node` from new work. `value` is the annotation's value `<incident>/<op_id>`.
 
     `resource_version` is the precondition: the patch fails with Conflict when the node changed since it was read.
+    `why` is one line for people, where the scheduler shows such a line (Slurm's reason).
     """
 
     node: str
     value: str
     resource_version: str
     set_unschedulable: bool = True
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,8 @@ class EventSeen:
 
 
 HOLD_ANNOTATION = "muster.dev/hold"
+SLURM_OUT, SLURM_WORK = "muster.dev/slurm-out", "muster.dev/slurm-work"
+"""What a reader of Slurm's own nodes tells beside: who else keeps the node from work and why; that it is rebooted."""
 OUT_OF_SERVICE = ("node.kubernetes.io/out-of-service", "nodeshutdown", "NoExecute")
 """Key, value, effect of Kubernetes' non-graceful node shutdown (stable since 1.28)."""
 

@@ -16,7 +16,7 @@ import orjson
 import urllib3
 
 from fleet.adapters.slurm import Connection
-from fleet.adapters.slurm.tokens import expired
+from fleet.adapters.slurm.tokens import expired, user_of
 from fleet.ports import httpread
 from fleet.ports.errors import MissingRight, NotFound, PermanentError, TemporaryError, UnknownOutcome
 from fleet.ports.shapes import items, mapping, text
@@ -68,6 +68,11 @@ class Slurmrestd:
             raise PermanentError("This Slurm takes no changes by REST (before 23.02).", code="slurm_read_only")
         return self._judged(status, body, path)
 
+    def delete(self, what: str) -> dict[str, Any]:
+        path = f"/slurm/{self.version}/{quote(what, safe='/')}"
+        status, body = self._send("DELETE", path, None)
+        return self._judged(status, body, path) if body.strip() or status >= 400 else {}
+
     def at_least(self, version: int) -> bool:
         return int(self.version.rsplit(".", 1)[1]) >= version
 
@@ -79,7 +84,7 @@ class Slurmrestd:
         headers = {
             "User-Agent": "muster",
             "Accept": "application/json",
-            "X-SLURM-USER-NAME": connection.user,
+            "X-SLURM-USER-NAME": connection.user or user_of(token),
             "X-SLURM-USER-TOKEN": token,
         }
         if payload is not None:
@@ -119,17 +124,17 @@ class Slurmrestd:
         if status == 404 or numbers & _UNKNOWN:
             raise NotFound(f"Slurm knows no {path}: {words or 'HTTP 404'}.")
         if _UNTOLD in numbers:
-            user = self._connection.user
-            sentence = f"slurmctld did not answer, or refuses the token of {user}; slurmrestd does not say which."
+            sentence = f"slurmctld did not answer, or refuses the token{self._whose()}; slurmrestd does not say which."
             raise TemporaryError(sentence, code="slurm_error")
         if errors or status >= 400:
             raise TemporaryError(f"Slurm refused {path}: {words or f'HTTP {status}'}.", code="slurm_error")
         return answer
 
+    def _whose(self) -> str:
+        return f" of {self._connection.user}" if self._connection.user else ""
+
     def _denied(self, words: str) -> MissingRight:
-        return MissingRight(
-            "use", "slurmrestd", f"slurmrestd does not accept the token of {self._connection.user}: {words}."
-        )
+        return MissingRight("use", "slurmrestd", f"slurmrestd does not accept the token{self._whose()}: {words}.")
 
 
 def _words(entry: dict[str, Any]) -> str:

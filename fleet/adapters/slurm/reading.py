@@ -1,10 +1,14 @@
 """GangPoll on slurmrestd: jobs, nodes and partitions in one reading.
 
 Decides that jobs and nodes are one picture and partitions are beside it: without the first there is no reading, without
-the last one it says so. Refuses Slurm's own statistics, which lag behind its jobs.
+the last one it says so. Nodes go by the cluster's names for them where those differ. Refuses Slurm's own statistics,
+which lag behind its jobs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from fleet.adapters.slurm import Connection
 from fleet.adapters.slurm import jobs as decode_jobs
@@ -13,16 +17,18 @@ from fleet.adapters.slurm.client import Slurmrestd
 from fleet.adapters.slurm.roots import with_roots
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.errors import PortError
-from fleet.ports.gangs import Reading, System
+from fleet.ports.gangs import GangObject, Reading, System
 from fleet.ports.shapes import items
 
 
 class SlurmPoll:
     system: System = "slurm"
 
-    def __init__(self, connection: Connection, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, connection: Connection, names: Callable[[], Mapping[str, str]] = dict, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self.rest = Slurmrestd(connection)
-        self._clock = clock
+        self._names, self._clock = names, clock
 
     def read(self) -> Reading:
         at, troubles = self._clock.now(), []
@@ -36,11 +42,25 @@ class SlurmPoll:
         except PortError as error:
             partitions = []
             troubles.append(f"Partitions are not known: {error}")
+        called = self._names()
+        if called:
+            jobs = tuple(_renamed_job(job, called) for job in jobs)
+            offers = tuple(replace(one, node=called.get(one.node, one.node)) for one in offers)
         return Reading(
             at,
             objects=jobs,
-            members=tuple(member for raw in raw_jobs for member in decode_jobs.members(raw)),
+            members=tuple(
+                replace(member, node=called.get(member.node, member.node)) if called else member
+                for raw in raw_jobs
+                for member in decode_jobs.members(raw)
+            ),
             queues=tuple(decode_nodes.partition(raw, jobs, offers) for raw in partitions),
             offers=offers,
             troubles=tuple(troubles),
         )
+
+
+def _renamed_job(job: GangObject, called: Mapping[str, str]) -> GangObject:
+    if not job.planned_nodes:
+        return job
+    return replace(job, planned_nodes=tuple(called.get(name, name) for name in job.planned_nodes))

@@ -1,7 +1,7 @@
 """Slurm's tokens: signed texts that tell themselves when they end.
 
-Decides from the token alone that it is over or that it is none. Refuses to check its signature, which only Slurm can,
-and to put anything of it into a sentence except the time.
+Decides from the token alone that it is over or that it is none, and whose it is. Refuses to check its signature, which
+only Slurm can, and to put anything of it into a sentence except the time.
 """
 
 from __future__ import annotations
@@ -9,21 +9,33 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import UTC, datetime
+from typing import Any
 
 import orjson
+
+from fleet.ports.shapes import mapping, text
 
 
 def ends_at(token: str) -> float | None:
     """Seconds since 1970; None for one that tells no end or is no JSON Web Token."""
+    end = _claims(token).get("exp")
+    return float(end) if isinstance(end, int) and not isinstance(end, bool) else None
+
+
+def user_of(token: str) -> str:
+    """Whose it is, "" when it does not tell: Slurm's name for the claim is `sun`."""
+    name = text(_claims(token).get("sun"))
+    return name if name.isprintable() else ""
+
+
+def _claims(token: str) -> dict[str, Any]:
     parts = token.split(".")
     if len(parts) != 3:
-        return None
+        return {}
     try:
-        body = orjson.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return mapping(orjson.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))))
     except (orjson.JSONDecodeError, binascii.Error, ValueError):
-        return None
-    end = body.get("exp") if isinstance(body, dict) else None
-    return float(end) if isinstance(end, int) and not isinstance(end, bool) else None
+        return {}
 
 
 def expired(token: str, now: float) -> str:

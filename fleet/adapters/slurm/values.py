@@ -47,6 +47,11 @@ def states(value: Any, flags: Any = None) -> frozenset[str]:
     return frozenset(part.strip("*~#!%$@^-").upper() for word in words for part in word.split("+") if part)
 
 
+def words(value: Any) -> tuple[str, ...]:
+    """A list of words, or a text of them with commas as before 23.11."""
+    return tuple(filter(None, text(value).split(","))) if isinstance(value, str) else strings(value)
+
+
 def gpus(gres: Any) -> int:
     """GPUs of a text like `gpu:h100:8(S:0-1),nvme:2`, `gres/gpu:8` or `gpu:h100:8(IDX:0-7)`; a bare `gpu` is one."""
     if not isinstance(gres, str):

@@ -218,10 +218,21 @@ PORTS: dict[str, Reason] = {
         lazy("This version of Slurm takes no changes by its REST server."),
         lazy("Update Slurm, or let Muster use its command line."),
     ),
+    "slurm_no_tests": _set_up(
+        lazy("a person's test"),
+        lazy("On a node that only Slurm knows, Muster can start no test."),
+        lazy("Test the node, then skip the step, or abort."),
+    ),
+    "slurm_scontrol": _set_up(
+        lazy("Slurm's command line"),
+        lazy("Slurm's command scontrol cannot be started."),
+        lazy("Correct the path in --scontrol."),
+    ),
     "slurm_timeout": _away(SLURM, lazy("Slurm's REST server did not answer in time.")),
     "slurm_tls": _set_up(
         lazy("a valid certificate"), lazy("The certificate of Slurm's REST server is not accepted."), _CERTIFICATE
     ),
+    "slurm_token": _set_up(lazy("a token of Slurm"), lazy("Slurm's token cannot be read."), _CREDENTIAL),
     "slurm_unreachable": _away(SLURM, lazy("Slurm's REST server cannot be reached.")),
     "slurm_version": _set_up(
         lazy("a version of its API that is known"),

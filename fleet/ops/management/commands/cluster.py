@@ -42,7 +42,7 @@ class Command(BaseCommand):
         add.add_argument("--context", help="context of the kubeconfig; its current one if left out")
         add.add_argument("--act-kubeconfig", help="credential that acts; without it nothing is ever written")
         add.add_argument("--in-cluster", action="store_true", default=None, help="use this pod's service account")
-        add.add_argument("--slurm", dest="slurm_url", help="address of slurmrestd")
+        _add_slurm(add)
         _add_metrics(add)
         add.add_argument(
             "--targets", dest="targets_file", metavar="FILE", help="list of nodes, exporters and fabric managers (YAML)"
@@ -94,10 +94,13 @@ class Command(BaseCommand):
             missing.append("No node is managed yet: opt nodes in with --selector (or '*').")
         from fleet import wiring
 
-        checks: list[Callable[[], list[str]]] = [lambda: wiring.metrics_missing(cluster)]
+        checks: list[Callable[[], list[str]]] = [
+            lambda: wiring.metrics_missing(cluster),
+            lambda: wiring.slurm_missing(cluster),
+        ]
         if wiring.has_nodes(cluster):
             checks.append(lambda: wiring.reader(cluster).check())
-        if cluster.act_kubeconfig or cluster.in_cluster:
+        if wiring.may_act(cluster):
             checks.append(lambda: wiring.actor(cluster).check())
         if cluster.provisioner:
             checks.append(lambda: wiring.provisioner_missing(cluster))
@@ -107,7 +110,7 @@ class Command(BaseCommand):
             except PortError as error:
                 missing.append(str(error))
         if not wiring.has_nodes(cluster):
-            missing.append("No kubeconfig and no list of targets: nothing is watched.")
+            missing.append("No kubeconfig, no Slurm and no list of targets: nothing is watched.")
         return list(dict.fromkeys(missing))
 
     def _mode(self, options: dict[str, Any], now: datetime) -> None:
@@ -154,6 +157,23 @@ def _add_provisioner(add: CommandParser) -> None:
     group.add_argument("--provision-namespace", metavar="NAME", help="namespace of the BareMetalHosts")
     group.add_argument("--provision-credential", metavar="REF", help="env:NAME or file:PATH: user:password, or a token")
     group.add_argument("--provision-ca", metavar="FILE", help="certificate authority, or 'insecure'")
+
+
+def _add_slurm(add: CommandParser) -> None:
+    group = add.add_argument_group("slurm", "beside Kubernetes, or by itself: then Slurm tells of the nodes")
+    group.add_argument("--slurm", dest="slurm_url", metavar="URL", help="address of slurmrestd")
+    group.add_argument("--slurm-user", metavar="USER", help="who reads; else whom the token names")
+    group.add_argument("--slurm-token", metavar="REF", help="env:NAME or file:PATH, holding that user's JWT")
+    group.add_argument("--slurm-act-user", metavar="USER", help="the operator who acts; else whom the token names")
+    group.add_argument("--slurm-act-token", metavar="REF", help="env:NAME or file:PATH; without it nothing is written")
+    group.add_argument("--slurm-ca", metavar="FILE", help="certificate authority, or 'insecure'")
+    group.add_argument(
+        "--scontrol",
+        dest="slurm_scontrol",
+        metavar="PATH",
+        help="Slurm's command, where REST cannot act (before 23.02)",
+    )
+    group.add_argument("--slurm-conf", metavar="FILE", help="the slurm.conf that scontrol reads")
 
 
 def _add_metrics(add: CommandParser) -> None:

@@ -1,0 +1,71 @@
+"""Slurm's jobs in the form of pods: one for each node that a job holds.
+
+Decides that a rank lives as long as its job holds the node (also while it completes or is suspended), and that it ends
+at the latest at its job's time limit. A requeued job is new work with another uid. Refuses to count finished jobs.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from fleet.adapters.slurm.jobs import WAITING, is_open, need_of
+from fleet.adapters.slurm.values import hosts, moment, number, states
+from fleet.ports.cluster import PodSeen
+from fleet.ports.shapes import text
+
+KILL_WAIT = 30  # seconds between SIGTERM and SIGKILL by default
+OWNER = "SlurmJob"
+
+
+def running(raw: dict[str, Any]) -> list[PodSeen]:
+    """One for each node that it holds."""
+    if not is_open(raw) or states(raw.get("job_state")) & WAITING:
+        return []
+    nodes = hosts(raw.get("nodes"))
+    gpus = need_of(raw, max(1, len(nodes))).gpus
+    return [_pod(raw, node, rank, gpus) for rank, node in enumerate(nodes)]
+
+
+def waiting(raw: dict[str, Any]) -> PodSeen | None:
+    """One for the whole job."""
+    if not states(raw.get("job_state")) & WAITING:
+        return None
+    return _pod(raw, "", 0, need_of(raw, number(raw.get("node_count")) or 1).gpus)
+
+
+def job_of(pod: PodSeen) -> str:
+    """The number of its job."""
+    return pod.owner.removeprefix(f"{OWNER}/")
+
+
+def may_requeue(raw: dict[str, Any]) -> bool:
+    return raw.get("requeue") is not False and number(raw.get("requeue")) != 0
+
+
+def _pod(raw: dict[str, Any], node: str, rank: int, gpus: int) -> PodSeen:
+    job, partition = str(number(raw.get("job_id")) or 0), text(raw.get("partition")).split(",")[0]
+    state = states(raw.get("job_state"))
+    ending: datetime | None = moment(raw.get("end_time")) if "COMPLETING" in state else None
+    started = moment(raw.get("start_time")) if node else None
+    return PodSeen(
+        namespace=partition,
+        name=f"{job}.{rank}",
+        uid=f"slurm-{job}.{number(raw.get('restart_cnt')) or 0}.{rank}",
+        node=node,
+        phase="Running" if node else "Pending",
+        ready=bool(node),
+        kind="workload",
+        owner=f"{OWNER}/{job}",
+        gang=f"{partition}/{job}",
+        gpus=gpus,
+        grace_seconds=KILL_WAIT,
+        deleting_since=ending,
+        finalizers=(),
+        local_data=False,
+        labels={},
+        annotations={},
+        role="rank",
+        started_at=started,
+        ends_at=moment(raw.get("end_time")) if node else None,
+    )
