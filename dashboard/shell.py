@@ -22,7 +22,11 @@ from fleet.access.selectors import may, visible_clusters
 from fleet.readmodels.totals import Totals, totals
 
 THEMES = ("auto", "light", "dark")
-BELOW = {"fleet": ("/nodes/",), "incidents": ("/offenders/",)}  # pages that belong to a place without its address
+BELOW = {
+    "fleet": ("/nodes/",),
+    "incidents": ("/offenders/",),
+    "queues": ("/gangs/",),
+}  # pages that belong to a place without its address
 
 HOT = ("approvals",)  # places whose count is of people who wait
 
@@ -97,7 +101,14 @@ def _frame(request: HttpRequest) -> dict[str, Any]:
 def _sections(path: str, found: Totals) -> list[Section]:
     """Only places that exist: a name without an address is left out."""
     wanted: list[tuple[Promise, list[tuple[str, Promise, str, int | None]]]] = [
-        (_("Watch"), [("fleet", _("Fleet"), "fleet", None), ("incidents", _("Incidents"), "inc", found.incidents)]),
+        (
+            _("Watch"),
+            [
+                ("fleet", _("Fleet"), "fleet", None),
+                ("incidents", _("Incidents"), "inc", found.incidents),
+                ("queues", _("Queues"), "queue", found.gangs_waiting),
+            ],
+        ),
         (
             _("Act"),
             [

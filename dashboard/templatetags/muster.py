@@ -187,6 +187,12 @@ def zone() -> SafeString:
 
 
 @register.filter
+def amount(value: float | None) -> str:
+    """`{{ quota|amount }}`: `1,024`, parts of a device with two decimals."""
+    return NONE if value is None else f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+@register.filter
 def duration(seconds: float | None) -> str:
     """`{{ seconds|duration }}`: `2 h 4 min`."""
     return NONE if seconds is None else spans.span(seconds)

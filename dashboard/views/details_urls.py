@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from dashboard.views import audit, incident, node, offenders, playbooks, policy, rules, suspicion, ticket, workflow
+from dashboard.views import (
+    audit,
+    gang,
+    incident,
+    node,
+    offenders,
+    playbooks,
+    policy,
+    queues,
+    room,
+    rules,
+    suspicion,
+    ticket,
+    what_if,
+    workflow,
+)
 
 urlpatterns: list[URLPattern] = [
     path("nodes/<str:name>/", node.node, name="node"),
@@ -21,6 +36,12 @@ urlpatterns: list[URLPattern] = [
     path("incidents/<int:pk>/", incident.detail, name="incident"),
     path("incidents/<int:pk>/charts/<int:place>.json", suspicion.chart, name="incident_chart"),
     path("incidents/<int:pk>/<slug:act>/", incident.handle, name="incident_handle"),
+    path("queues/", queues.index, name="queues"),
+    path("queues/quota/", queues.quota, name="quota"),
+    path("queues/room/", room.room, name="room"),
+    path("queues/what-if/", what_if.what_if, name="what_if"),
+    path("gangs/", queues.by_key, name="gang_by_key"),
+    path("gangs/<int:pk>/", gang.detail, name="gang"),
     path("offenders/", offenders.index, name="offenders"),
     path("playbooks/", playbooks.index, name="playbooks"),
     path("rules/", rules.index, name="rules"),

@@ -122,7 +122,15 @@ def _answer(raw: dict[str, Any]) -> Answer:
 
 
 def _room(raw: dict[str, Any]) -> Room:
-    made = {name: tuple(raw[name]) for name in ("sizes", "slots", "packed", "levels")}
-    domains = tuple(Domain(one["name"], one["nodes"], one["free"], tuple(one["slots"])) for one in raw["domains"])
-    plain = {name: raw[name] for name in ("resource", "free", "total", "partly_used")}
-    return Room(**plain, **made, domains=domains, histogram=tuple((a, b) for a, b in raw["histogram"]))
+    return Room(
+        resource=raw["resource"],
+        free=raw["free"],
+        total=raw["total"],
+        partly_used=raw["partly_used"],
+        sizes=tuple(raw["sizes"]),
+        slots=tuple(raw["slots"]),
+        packed=tuple(raw["packed"]),
+        domains=tuple(Domain(one["name"], one["nodes"], one["free"], tuple(one["slots"])) for one in raw["domains"]),
+        histogram=tuple((free, nodes) for free, nodes in raw["histogram"]),
+        levels=tuple(raw["levels"]),
+    )

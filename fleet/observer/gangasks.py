@@ -1,6 +1,7 @@
 """Answers what-ifs of pages and of the API out of the board that the observer holds anyway.
 
-Decides that one question is answered at a time and within a bound, so that curiosity does not hold up the watch. Refuses to write anything but the answer, which is forgotten within seconds.
+Decides that one question is answered at a time and within a bound, so that curiosity does not hold up the
+watch. Refuses to write anything but the answer, which is forgotten within seconds.
 """
 
 from __future__ import annotations

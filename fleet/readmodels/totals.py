@@ -1,7 +1,7 @@
 """The few numbers that every page's frame shows, in one query.
 
-Decides open incidents, workflows by state, open tickets, pending approvals, clusters with mode, observer and what ails
-their connection, caps and the kill switch.
+Decides open incidents, workflows by state, open tickets, pending approvals, gangs that wait or hold GPUs for nothing,
+clusters with mode, observer and what ails their connection, caps and the kill switch.
 Refuses a second query: the parts are one UNION ALL.
 """
 
@@ -26,11 +26,13 @@ from django.db.models import (
     OuterRef,
     QuerySet,
     Subquery,
+    Sum,
     Value,
     When,
 )
 from django.db.models.functions import Cast, Coalesce
 
+from fleet.gangs.models import GangRow
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Mode
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
@@ -39,6 +41,7 @@ from fleet.policy.models import Approval, Cap, Switch
 from fleet.tickets.models import Ticket
 
 WAITING = [str(state) for state in (WorkflowState.WAITING, WorkflowState.BLOCKED)]
+GANGS_WAIT = ("waiting", "partial")
 SCOPED = ("cap_hold", "cap_take_out", "cap_in_flight", "rate", "floor")
 _FIRST_WORD = Func(F("blocked_text"), Value(" "), Value(1), function="split_part", output_field=CharField())
 COLUMNS = ("kind", "scope", "key", "n", "share", "since", "note")
@@ -85,6 +88,9 @@ class Totals:
     workflows: Counter[str] = field(default_factory=Counter)
     waits: Counter[tuple[str, str]] = field(default_factory=Counter)  # by reason and the first word of the sentence
     tickets: int = 0
+    gangs_waiting: int = 0
+    gangs_idle: int = 0  # that hold GPUs for nothing
+    gpus_idle: int = 0
     approvals: int = 0
     oldest_ticket_at: datetime | None = None
     caps: list[CapLine] = field(default_factory=list)
@@ -126,6 +132,11 @@ class Totals:
                 case "ticket":
                     found.tickets += n
                     found.oldest_ticket_at = min(filter(None, (found.oldest_ticket_at, since)), default=None)
+                case "gangs":
+                    found.gangs_waiting += n
+                case "idle":
+                    found.gangs_idle += n
+                    found.gpus_idle += int(share or 0)
                 case "approval":
                     found.approvals += n
                 case "cap":
@@ -184,6 +195,19 @@ def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:
             scope=F("cluster__name"),
             n=Count("pk"),
             since=Min("opened_at"),
+        ),
+        _part(
+            GangRow.objects.filter(state__in=GANGS_WAIT, gone_at=None, **of_cluster).values("cluster__name"),
+            "gangs",
+            scope=F("cluster__name"),
+            n=Count("pk"),
+        ),
+        _part(
+            GangRow.objects.filter(gpus_held_idle__gt=0, gone_at=None, **of_cluster).values("cluster__name"),
+            "idle",
+            scope=F("cluster__name"),
+            n=Count("pk"),
+            share=Sum("gpus_held_idle"),
         ),
         _part(
             _asked(visible).values("named"),

@@ -152,7 +152,7 @@ def test_the_navigation_shows_places_that_exist_with_their_numbers(viewer: Clien
     an_incident(a_node(a_cluster()))
     page = viewer.get("/fleet/").content.decode()
     assert 'href="/fleet/" aria-current="page"' in page
-    for word in ("Queues", "Fabric", "Storage"):
+    for word in ("Fabric", "Storage"):
         assert word not in page
 
 
