@@ -14,6 +14,7 @@ from django.db import close_old_connections
 from fleet import wiring
 from fleet.bus import pulse
 from fleet.bus.models import Outbox
+from fleet.gangs import retention as gang_retention
 from fleet.health import detector_changes
 from fleet.inventory.models import Cluster, Mode
 from fleet.lifecycle import approving, clock_back, engine, grants, maintenance, planner, services, withdrawing
@@ -81,4 +82,5 @@ def retain() -> None:
     close_old_connections()
     retention.retain(SYSTEM_CLOCK.now())
     detector_changes.forget(SYSTEM_CLOCK.now())
+    gang_retention.retain(SYSTEM_CLOCK.now())
     Outbox.objects.filter(created_at__lt=SYSTEM_CLOCK.now() - OUTBOX_KEPT).delete()

@@ -135,7 +135,10 @@ class GangMoment(models.Model):
     facts = models.JSONField(default=dict, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["cluster", "gang_key", "at"], name="gang_moment_at")]
+        indexes = [
+            models.Index(fields=["cluster", "gang_key", "at"], name="gang_moment_at"),
+            models.Index(fields=["at"], name="gang_moment_age"),
+        ]
 
 
 class QueueMinute(models.Model):

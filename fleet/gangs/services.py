@@ -19,6 +19,7 @@ from fleet.gangs.models import GangMoment, GangRow, QueueRow
 KEEP = timedelta(days=30)
 """Of gangs that are gone, their timelines and ended conditions."""
 MINUTES_KEPT = timedelta(days=90)
+ENDINGS_KEPT = timedelta(days=180)
 LOOKED_AWAY = timedelta(minutes=5)
 """After a longer gap only what was held idle at both of its ends counts: nobody knows what was true between."""
 KNOWN = ("state", "reason_code", "gpus_held_idle")  # what a start remembers of a gang

@@ -33,6 +33,7 @@ from fleet.observer.doors import open_doors
 from fleet.observer.fabric import Fabric
 from fleet.observer.front import PLAIN, Front, Tls, listen
 from fleet.observer.gangasks import GangAsks
+from fleet.observer.gangminutes import GangMinutes
 from fleet.observer.gangs import TURN_EVERY, Gangs
 from fleet.observer.gangwatch import GangWatch
 from fleet.observer.grey import Grey
@@ -127,7 +128,8 @@ class Observer:
             session, self.conditions, lambda: self.gangs.board, wiring_gangs.ray_dashboard, settings.RAY_NETWORKS
         )
         found_sick = lambda: session.once(lambda: sick(session.cluster_id))  # noqa: E731
-        self.gangs.onlookers = [GangWatch(session, self.ray.readings, found_sick, self.gangs.starved)]
+        watch = GangWatch(session, self.ray.readings, found_sick, self.gangs.starved)
+        self.gangs.onlookers = [watch, GangMinutes(session)]
         self.threads: list[threading.Thread] = []
 
     def resolve(self, name: str) -> str | Ambiguous | None:

@@ -76,3 +76,15 @@ def _packed(free: Ints, total: Ints, size: int) -> int:
         used -= taken
         slots += (int(node) - taken) // size
     return slots
+
+
+def whole_nodes(rooms: Rooms, space: Space, resource: str) -> tuple[int, int]:
+    """Nodes in service that nothing uses: as they are, and if all that runs were packed onto as few as it needs."""
+    n = len(rooms.names)
+    free = np.where(space.usable, space.gpus.get(resource, np.zeros(n, np.int64)), 0)
+    total = np.where(space.usable, rooms.capacity.get(resource, np.zeros(n, np.int64)), 0)
+    there = total > 0
+    sizes = np.sort(total[there])
+    needed = int(np.searchsorted(np.cumsum(sizes), int((total - free).sum()), side="left"))
+    used = needed + 1 if (total - free).sum() > 0 else 0
+    return int(((free == total) & there).sum()), max(0, len(sizes) - used)
