@@ -19,7 +19,7 @@ from fleet.adapters.slurm.values import states
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.cluster import Change, EventSeen, NodeSeen, PodSeen, RequestSeen, WatchState
 from fleet.ports.errors import NotFound, PortError, TemporaryError
-from fleet.ports.shapes import items
+from fleet.ports.shapes import items, text
 
 LOOK_EVERY = 3.0
 PAUSE = 0.1
@@ -45,7 +45,7 @@ class SlurmReader:
 
     def nodes(self) -> list[NodeSeen]:
         now = self._clock.now()
-        return [seen.node(raw, now) for raw in items(self._rest.get("nodes").get("nodes")) if raw.get("name")]
+        return [seen.node(raw, now) for raw in items(self._rest.get("nodes").get("nodes")) if text(raw.get("name"))]
 
     def node(self, name: str) -> NodeSeen:
         return seen.node(self._raw(name), self._clock.now())

@@ -1,0 +1,200 @@
+"""Every version of slurmrestd's API: what is read of it, what it is told, and how its answers are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from fleet.adapters import slurm as adapter
+from fleet.adapters.slurm import Connection
+from fleet.adapters.slurm.client import VERSIONS
+from fleet.adapters.slurm.telling import NODES_BY_REST, REQUEUE_BY_REST
+from fleet.ports.cluster import HOLD_ANNOTATION, SLURM_OUT, SLURM_WORK, ClusterActor, HoldRequest
+from fleet.ports.errors import (
+    Conflict,
+    MissingRight,
+    NotFound,
+    PermanentError,
+    PortError,
+    TemporaryError,
+    UnknownOutcome,
+)
+from tests.adapters.slurm.fake_rest import NEW, OLD, FakeRest, running
+
+OURS, VALUE = "muster-0123456789abcdef", "17/1c1f6a52"
+EVERY = [int(version.rsplit(".", 1)[1]) for version in VERSIONS]
+Server = Callable[..., FakeRest]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with ExitStack() as stack:
+        yield lambda version, **more: stack.enter_context(running(FakeRest(version, **more)))
+
+
+def reads(fake: FakeRest) -> Connection:
+    return Connection(fake.url, "muster", lambda: "a.b.c")
+
+
+def acts(fake: FakeRest) -> ClusterActor:
+    return adapter.actor(reads(fake), OURS)
+
+
+def hold(fake: FakeRest, node: str = "gpu-01", why: str = "") -> None:
+    seen = adapter.reader(reads(fake)).node(node)
+    acts(fake).hold(HoldRequest(node, VALUE, seen.resource_version, why=why))
+
+
+@pytest.mark.parametrize("version", EVERY)
+def test_every_version_is_found_and_read(server: Server, version: int) -> None:
+    fake = server(version)
+    reading = adapter.poll(reads(fake)).read()
+    assert not reading.troubles and len(reading.offers) == 8 and {one.gpus for one in reading.offers} == {8}
+    assert adapter.reader(reads(fake)).server_version() == f"v0.0.{version}"
+    assert fake.users == {"muster"}
+
+
+@pytest.mark.parametrize("version", EVERY)
+def test_a_node_is_held_by_rest_where_the_version_can(server: Server, version: int) -> None:
+    fake = server(version)
+    name = "gpu-07" if version < 40 else "gpu-01"
+    if version < NODES_BY_REST:
+        with pytest.raises(PermanentError) as caught:
+            hold(fake, name)
+        assert caught.value.code == "slurm_read_only" and not fake.told
+        return
+    hold(fake, name, why="Xid 79 on GPU 3")
+    assert fake.told == [
+        ("POST", f"node/{name}", {"state": ["DRAIN"], "reason": f"Muster hold {VALUE} by {OURS}: Xid 79 on GPU 3"})
+    ]
+    held = adapter.reader(reads(fake)).node(name)
+    acts(fake).release(name, VALUE, held.resource_version, uncordon=True)
+    assert fake.told[1:] == [("POST", f"node/{name}", {"state": ["RESUME"]})]
+    after = adapter.reader(reads(fake)).node(name)  # the reason stays behind, and means nothing any more
+    assert not after.unschedulable and not after.annotations
+
+
+@pytest.mark.parametrize("version", EVERY)
+def test_a_job_is_requeued_by_rest_where_the_version_can(server: Server, version: int) -> None:
+    fake = server(version)
+    fake.data["jobs"][0] |= {"job_state": ["RUNNING"], "nodes": "gpu-01"}
+    (rank,) = adapter.reader(reads(fake)).pods_on("gpu-01")
+    if version < REQUEUE_BY_REST:
+        with pytest.raises(PermanentError) as caught:
+            acts(fake).evict(rank)
+        assert caught.value.code == "slurm_read_only"
+    else:
+        acts(fake).evict(rank)
+        assert [what for _, what, _ in fake.told] == [f"job/{fake.data['jobs'][0]['job_id']}/requeue"]
+
+
+def test_both_recorded_shapes_tell_the_states_of_their_nodes(server: Server) -> None:
+    old = {node.name: node for node in adapter.reader(reads(server(38))).nodes()}
+    assert [name for name, node in old.items() if node.unschedulable] == [
+        "gpu-02",
+        "gpu-03",
+        "gpu-04",
+        "gpu-05",
+        "gpu-08",
+    ]
+    assert old["gpu-03"].annotations == {SLURM_OUT: "DRAIN by root: ib port 1 down"}
+    assert old["gpu-04"].annotations == {SLURM_OUT: "FAIL by root: dimm"}
+    assert old["gpu-05"].annotations[SLURM_WORK] == "REBOOT_ISSUED" and old["gpu-05"].ready is False
+    assert (old["gpu-06"].ready, old["gpu-06"].unschedulable) == (False, False)  # nobody's will
+    assert "MAINTENANCE" in old["gpu-08"].annotations[SLURM_OUT]
+    new = {node.name: node for node in adapter.reader(reads(server(42))).nodes()}
+    assert [name for name, node in new.items() if node.unschedulable] == ["gpu-03", "gpu-07", "gpu-08"]
+    for node in (*old.values(), *new.values()):
+        assert (node.gpu_capacity, node.allocatable) == (8, (("nvidia.com/gpu", 8),))
+        assert node.boot_id and node.labels["partition"] == "train" and "feature/ib" in node.labels
+    assert {node.kubelet for node in old.values()} == {"22.05.8"} and {node.kubelet for node in new.values()} == {
+        "24.11.5"
+    }
+
+
+def test_both_recorded_shapes_tell_their_jobs(server: Server) -> None:
+    for release, version, ranks in ((OLD, 38, {"gpu-01", "gpu-02"}), (NEW, 42, set())):
+        found = adapter.reader(reads(server(version)))
+        nodes = {node.name for node in found.nodes()}
+        running_on = {node for node in nodes if found.pods_on(node)}
+        assert running_on == ranks, release
+        assert {pod.gpus for node in ranks for pod in found.pods_on(node)} <= {8}
+
+
+def test_a_node_that_slurm_calls_busy_is_never_empty(server: Server) -> None:
+    """Its job is over and an epilog still runs."""
+    fake = server(42)
+    fake.node("gpu-01")["state"] = ["IDLE", "COMPLETING", "DRAIN"]
+    with pytest.raises(TemporaryError, match="COMPLETING"):
+        adapter.reader(reads(fake)).pods_on("gpu-01")
+
+
+def test_a_yes_without_effect_is_no_hold(server: Server) -> None:
+    with pytest.raises(TemporaryError, match="without our reason"):
+        hold(server(42, oddly="says_yes"))
+
+
+def test_an_error_in_a_200_is_an_error(server: Server) -> None:
+    with pytest.raises(NotFound):
+        hold(server(43, oddly="unknown_in_200"))
+    with pytest.raises(NotFound):
+        adapter.reader(reads(server(43))).node("gpu-99")
+
+
+def test_an_operator_s_right_that_lacks_is_told_as_such(server: Server) -> None:
+    with pytest.raises(MissingRight, match="Invalid user id"):
+        hold(server(42, oddly="refused"))
+
+
+def test_an_act_that_broke_off_has_an_unknown_outcome(server: Server) -> None:
+    with pytest.raises(UnknownOutcome):
+        hold(server(42, oddly="cut"))
+
+
+def test_a_node_that_changed_since_it_was_read_is_not_touched(server: Server) -> None:
+    fake = server(42)
+    with pytest.raises(Conflict):
+        acts(fake).hold(HoldRequest("gpu-01", VALUE, "another"))
+    assert not fake.told
+
+
+def test_whoever_held_it_first_keeps_his_reason_through_our_hold(server: Server) -> None:
+    fake = server(42)
+    hold(fake, "gpu-08", why='its "port" is\ndown')
+    assert fake.node("gpu-08")["reason"] == f"Muster hold {VALUE} by {OURS}: its port is down | before: ib"
+    hold(fake, "gpu-08", why="again")  # a second try of the same hold nests nothing
+    assert fake.node("gpu-08")["reason"].endswith("again | before: ib")
+    seen = adapter.reader(reads(fake)).node("gpu-08")
+    assert seen.annotations == {HOLD_ANNOTATION: VALUE}
+    acts(fake).release("gpu-08", VALUE, seen.resource_version, uncordon=True)
+    assert fake.node("gpu-08")["reason"] == "ib" and "DRAIN" in fake.words("gpu-08")
+
+
+def test_a_drain_of_a_person_without_a_reason_stays_too(server: Server) -> None:
+    fake = server(42)
+    fake.node("gpu-08")["reason"] = ""
+    hold(fake, "gpu-08")
+    acts(fake).release("gpu-08", VALUE, "", uncordon=True)
+    assert "DRAIN" in fake.words("gpu-08")
+
+
+def test_nothing_but_drain_and_resume_is_ever_told_of_a_state(server: Server) -> None:
+    """The server asserts it too. A fence does nothing: DOWN would requeue every job of the node at once."""
+    fake = server(45)
+    hold(fake)
+    acts(fake).fence("gpu-01", on=True)
+    acts(fake).pause_gpu_services("gpu-01", on=True)
+    acts(fake).release("gpu-01", VALUE, "", uncordon=True)
+    states = [word for _, _, body in fake.told for word in (body or {}).get("state", [])]
+    assert states == ["DRAIN", "RESUME"]
+
+
+def test_an_answer_that_is_no_answer_is_a_stated_failure(server: Server) -> None:
+    fake = server(42)
+    fake.data["nodes"] = [{"name": 7, "state": {"odd": True}}, "gpu", None, {"name": "gpu-01"}]
+    (seen,) = adapter.reader(reads(fake)).nodes()
+    assert (seen.name, seen.ready, seen.gpu_capacity) == ("gpu-01", None, None)
+    with pytest.raises(PortError):
+        adapter.reader(reads(fake)).node("gpu-02")
