@@ -1,16 +1,17 @@
 """Where pods run: binds waiting pods to nodes that are ready, not cordoned and have the GPUs.
 
-It decides placement, by priority, and a gang that has not begun only as a whole. It refuses to preempt and to touch a
-pod that is already bound.
+It decides placement, by priority, and a gang that has not begun only as a whole: as many members as its PodGroup asks
+for, or all where none asks. It refuses to preempt and to touch a pod that is already bound.
 """
 
+from collections import Counter
 from random import Random
 from typing import Any, NamedTuple
 
 import orjson
 
 from fleet.simulator.happenings import Happenings
-from fleet.simulator.host import GPUS, LABEL, Host
+from fleet.simulator.host import LABEL, Host
 from fleet.simulator.store import Event, Record, Store
 from fleet.simulator.timeline import Timeline
 
@@ -38,6 +39,7 @@ class Scheduler:
     ) -> None:
         self.pods = store["pods"]
         self.nodes = store["nodes"]
+        self.groups = store["podgroups"]
         self.timeline = timeline
         self.rng = rng
         self.hosts = hosts
@@ -69,25 +71,39 @@ class Scheduler:
         for key, need in sorted(self.waiting.items(), key=lambda entry: entry[1].order):
             groups.setdefault(need.group or key, []).append((key, need))
         for group, members in groups.items():
-            taken: set[str] = set()
-            places: list[tuple[str, Host]] = []
-            for key, need in members:
-                host = self._place(need, taken)
-                if host is None and not self.bound.get(group):
-                    for waiting, its_need in members:
-                        self._explain(waiting, its_need)
-                    break
-                if host is None:
-                    self._explain(key, need)
-                    continue
-                places.append((key, host))
-                if need.gpus == GPUS:
-                    taken.add(host.name)
-            whole = len(places) == len(members) or self.bound.get(group, 0) > 0
-            for key, host in places if whole else ():
-                self._bind(key, host)
+            self._look_at(group, members)
 
-    def _place(self, need: Need, taken: set[str]) -> Host | None:
+    def _look_at(self, group: str, members: list[tuple[str, Need]]) -> None:
+        """One gang, or one pod that is in none."""
+        begun, least = self.bound.get(group, 0), self._least(members)
+        if not begun and len(members) < least:
+            few = f"cannot find enough sibling pods, current pods number: {len(members)}, minMember of group: {least}"
+            for key, need in members:
+                self._explain(key, need, f"pod {key} {few}")
+            return
+        taken: Counter[str] = Counter()
+        places: list[tuple[str, Host]] = []
+        for number, (key, need) in enumerate(members):
+            host = self._place(need, taken)
+            if host is not None:
+                places.append((key, host))
+                taken[host.name] += need.gpus
+            elif not begun and len(places) + len(members) - number - 1 < least:
+                for waiting, its_need in members:
+                    self._explain(waiting, its_need)
+                return
+            else:
+                self._explain(key, need)
+        for key, host in places if begun or len(places) >= least else ():
+            self._bind(key, host)
+
+    def _least(self, members: list[tuple[str, Need]]) -> int:
+        """Members without which none starts."""
+        key, need = members[0]
+        group = self.groups.read(f"{key.partition('/')[0]}/{need.group}") if need.group else None
+        return int(group["spec"]["minMember"]) if group is not None else len(members)
+
+    def _place(self, need: Need, taken: Counter[str]) -> Host | None:
         if HOSTNAME in need.selector:
             host = self.hosts.get(need.selector[HOSTNAME])
             return host if host is not None and self._fits(host, need, taken) else None
@@ -108,12 +124,11 @@ class Scheduler:
         throws = [candidates[self.rng.randrange(len(candidates))] for _ in range(20)]
         return next((host for host in throws if self._fits(host, need, taken)), None)
 
-    def _fits(self, host: Host, need: Need, taken: set[str]) -> bool:
-        if host.name in taken:
-            return False
+    def _fits(self, host: Host, need: Need, taken: Counter[str]) -> bool:
         if host.name in self.away and not _tolerates(need.tolerations, self.tainted.get(host.name, [])):
             return False
-        if need.gpus and (host.free_gpus() < need.gpus or host.usable_gpus() < need.gpus):
+        promised = taken[host.name]
+        if need.gpus and (host.free_gpus() - promised < need.gpus or host.usable_gpus() < need.gpus):
             return False
         wanted = {k: v for k, v in need.selector.items() if k not in (HOSTNAME, LABEL + "pool")}
         record = self.nodes.get(host.name)
@@ -128,16 +143,17 @@ class Scheduler:
         obj["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": now}]
         self.pods.put(obj)
 
-    def _explain(self, key: str, need: Need) -> None:
+    def _explain(self, key: str, need: Need, words: str = "") -> None:
         """Once per pod, like the real one's first attempt."""
         if need.uid in self.explained:
             return
-        self.explained.add(need.uid)
+        if not words:  # siblings may come: then there is another word to say
+            self.explained.add(need.uid)
         obj = self.pods.read(key)
-        if obj is None or obj["status"].get("conditions"):
+        if obj is None or (words and obj["status"].get("conditions")):
             return
         asks = f"{need.gpus} nvidia.com/gpu" if need.gpus else "its node selector"
-        text = f"0/{len(self.hosts)} nodes are available: none has room for {asks}."
+        text = words or f"0/{len(self.hosts)} nodes are available: none has room for {asks}."
         condition = {
             "type": "PodScheduled",
             "status": "False",

@@ -130,6 +130,8 @@ class Simulator:
             return self.world.ufm.answer(request)
         if path.startswith("/bmc/"):
             return await self.world.bmcs.answer(request)
+        if path.startswith("/ray/"):
+            return self.world.stage.dashboards.answer(request)
         if path.startswith("/_sim/"):
             return self.world.control.answer(request)
         return await self.world.api.answer(request)

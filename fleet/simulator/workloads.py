@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from fleet.simulator import objects
+from fleet.simulator.gangs.podgroups import of_gang
 from fleet.simulator.host import GPUS, LABEL, SERVE, TRAIN, Host, identity
 from fleet.simulator.scheduler import GROUP
 from fleet.simulator.store import Event, Store
@@ -120,6 +121,8 @@ class Workloads:
         }
         priority = (1000, 500, 100)[number % 3]
         image = "registry.local/train/llm:2026.7"
+        made = self.timeline.stamp() if self.gangs else self.since
+        self.store["podgroups"].put(of_gang(self.seed, "train", name, size, made))
         return self._set(Set("Gang", "train", name, image, owner, labels, size, GPUS, TRAIN, priority, 60))
 
     def submit(self, number: int, size: int) -> None:
@@ -131,6 +134,7 @@ class Workloads:
     def retire(self, workload: Set) -> None:
         """A gang has finished its work: nothing of it is replaced any more."""
         self.sets.pop((workload.namespace, workload.name), None)
+        self.store["podgroups"].remove(f"{workload.namespace}/{workload.name}")
 
     def _serving(self, hosts: list[Host]) -> None:
         room = [GPUS] * len(hosts)

@@ -18,6 +18,7 @@ from fleet.simulator.faults_fabric import FabricFaults
 from fleet.simulator.faults_gpu import GpuFaults
 from fleet.simulator.faults_host import HostFaults
 from fleet.simulator.faults_odd import OddFaults
+from fleet.simulator.gangs.stage import Stage, set_apart
 from fleet.simulator.gpu_reset import GpuResets
 from fleet.simulator.happenings import Happenings
 from fleet.simulator.host import Host, lay_out
@@ -55,7 +56,9 @@ class World:
         self.store = Store(options.history, heartbeat=max(1.0, 10.0 / options.speed))
         self.stats = Stats()
         self.storage = Storage()
-        hosts = {h.name: h for h in lay_out(options.nodes, options.seed, self.timeline.now())}
+        layout = lay_out(options.nodes, options.seed, self.timeline.now())
+        set_apart(layout, scenario.gangs)
+        hosts = {h.name: h for h in layout}
         self.hosts: dict[str, Host] = hosts
         for host in hosts.values():
             self.store["nodes"].put(objects.node(host))
@@ -79,6 +82,9 @@ class World:
         self.power = Power(self.timeline, self.stats, self.controller, self.faults, self.kernel_log)
         self.metal3 = Metal3(self.store, self.timeline, hosts, self.power, self.stats, self.faults)
         self.address = f"http://127.0.0.1:{port}"
+        self.stage = Stage(
+            self.store, self.timeline, self.kubelets, happenings, hosts, scenario.gangs, options.seed, self.address
+        )
         access = Access(options.read_token, options.act_token)
         writing = Writing(self.store, self.timeline, self.kubelets, rng)
         self.api = KubeApi(self.store, access, self.stats, writing, self.budgets, options.bookmark_seconds)
@@ -96,9 +102,11 @@ class World:
     def begin(self) -> None:
         self.workloads.populate(self.options.pods_per_node)
         self.director.set_scene()
+        self.stage.set_scene()
         self.budgets.begin()
         self.metal3.begin(self.address)
         self.controller.begin()
+        self.stage.begin()
         self.store.begin()
         self.director.begin()
         self.turnover.begin(self.scenario.gang_every)

@@ -16,12 +16,17 @@ STAY = [
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 ]
 
+COUNTED = ("rayclusters", "rayjobs", "podgroups", "workloads", "clusterqueues", "localqueues")  # by generation
+
 
 def fill(kind: Kind, obj: Json) -> None:
     """Change the new object in place; its metadata is complete by now."""
     maker = {"pods": _pod, "jobs": _job, "poddisruptionbudgets": _budget, "namespaces": _namespace}.get(kind.plural)
     if maker is not None:
         maker(obj)
+    elif kind.plural in COUNTED:
+        obj["metadata"].setdefault("generation", 1)
+        obj.pop("status", None)
 
 
 def pod_spec(spec: Json) -> None:

@@ -58,6 +58,12 @@ KINDS = (
     Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short=("pdb",)),
     Kind("coordination.k8s.io", "v1", "leases", "Lease", subresources=(), beats=True),
     Kind("metal3.io", "v1alpha1", "baremetalhosts", "BareMetalHost", short=("bmh",)),
+    Kind("ray.io", "v1", "rayclusters", "RayCluster"),
+    Kind("ray.io", "v1", "rayjobs", "RayJob"),
+    Kind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", short=("pg",)),
+    Kind("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", short=("wl",)),
+    Kind("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False, short=("cq",)),
+    Kind("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", short=("lq",)),
     Kind(
         "authorization.k8s.io",
         "v1",

@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from fleet.simulator.gangs.plan import Pool, Queue, Team, Teams
+
 FOLDER = Path(__file__).parent
 _ODD = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)  # values of a wrong kind
 
@@ -59,6 +61,7 @@ class Scenario:
     every: float = 0.0
     gang_every: float = 0.0
     kinds: tuple[Recurring, ...] = field(default=())
+    gangs: Teams = field(default_factory=Teams)
 
 
 def available() -> list[str]:
@@ -83,7 +86,7 @@ def load(name: str) -> Scenario:
 
 
 def _scenario(path: Path, said: Any) -> Scenario:
-    _only(said, {"description", "start", "events", "stream", "gang_every"}, path.name)
+    _only(said, {"description", "start", "events", "stream", "gang_every", "gangs"}, path.name)
     start, stream = said.get("start") or {}, said.get("stream") or {}
     _only(start, {"foreign_cordons", "latched_xids"}, f"{path.name}: start")
     _only(stream, {"every", "kinds"}, f"{path.name}: stream")
@@ -100,7 +103,19 @@ def _scenario(path: Path, said: Any) -> Scenario:
         float(stream.get("every", 0)),
         float(said.get("gang_every", 0)),
         tuple(kinds),
+        _teams(said.get("gangs") or {}, f"{path.name}: gangs"),
     )
+
+
+def _teams(said: Any, where: str) -> Teams:
+    _only(said, {"least_nodes", "pools", "queues", "teams"}, where)
+    parts: dict[str, tuple[Any, ...]] = {}
+    for name, shape in (("pools", Pool), ("queues", Queue), ("teams", Team)):
+        parts[name] = tuple(_build(shape, e, f"{where}.{name}[{i}]") for i, e in enumerate(said.get(name) or []))
+    for team in parts["teams"]:
+        for problem in team.problems():
+            raise ScenarioError(f"{where}: {team.name}: {problem}")
+    return Teams(int(said.get("least_nodes", 0)), **parts)
 
 
 def _planned(said: Any, where: str) -> Planned:

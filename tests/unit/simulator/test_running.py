@@ -130,7 +130,7 @@ def test_gangs_finish_and_new_ones_take_their_place(options: Options, tmp_path: 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("evnts: []", "unknown evnts; possible are description, events, gang_every, start, stream"),
+        ("evnts: []", "unknown evnts; possible are description, events, gang_every, gangs, start, stream"),
         ("events: [{at: 1, falt: xid79}]", r"events\[0\]: unknown falt"),
         ("events: [{at: 1}]", "fault"),
         ("stream: {kinds: [{fault: xid79}]}", "every"),
