@@ -28,12 +28,12 @@ class Gather:
     text: str
 
 
-def gather(placed: int, minimum: int, wanted: int, could_now: int = 0, idle: bool = False) -> Gather:
-    """`could_now` members of those that it lacks would fit now."""
+def gather(placed: int, minimum: int, wanted: int, could_now: int = 0, *, idle: bool, waits: bool) -> Gather:
+    """`could_now` members of those that it lacks would fit now. One that does not wait misses nothing."""
     whole = max(wanted, minimum, placed, 1)
     unit = WIDTH / whole
     could = max(0, min(could_now, minimum - placed))
-    need = max(0, minimum - placed - could)
+    need = max(0, minimum - placed - could) if waits else 0
     text = _("%(placed)s placed, min %(minimum)s, wanted %(wanted)s") % {
         "placed": f"{placed:,}", "minimum": f"{minimum:,}", "wanted": f"{wanted:,}",
     }  # fmt: skip

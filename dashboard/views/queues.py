@@ -106,7 +106,7 @@ def shown(line: GangLine) -> dict[str, Any]:
         "href": gang_href(line.pk),
         "system": gang_names.word(gang_names.SYSTEMS, line.system),
         "state": gang_names.word(gang_names.STATES, line.state),
-        "bar": gather(line.placed, line.minimum, line.wanted, line.could_now, idle),
+        "bar": gather(line.placed, line.minimum, line.wanted, line.could_now, idle=idle, waits=line.waits),
         "why": line.why,
         "cost": gang_cost.cost(line.idle) if idle else "",
         "place": None if line.position is None else line.position + 1,

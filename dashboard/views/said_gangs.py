@@ -27,7 +27,7 @@ def queues_said(page: GangPage) -> SafeString:
     tally = page.tally
     if not tally.all:
         return fixed(_("<b>No gang is known.</b> <b>Next:</b> what schedulers and pods say of gangs appears here."))
-    parts = [_held(tally), _waits(tally), _next(page)]
+    parts = [_held(tally), _starved(page), _waits(tally), _next(page)]
     return format_html_join(" ", "{}", ((part,) for part in parts if part))
 
 
@@ -40,6 +40,15 @@ def _held(tally: Tally) -> SafeString:
         tally.idle_gangs,
     )
     return format_html(text, gpus=gpus(tally.idle_gpus), n=tally.idle_gangs, cost=gang_cost.cost(tally.idle))
+
+
+def _starved(page: GangPage) -> SafeString | str:
+    """A deadlock ends by nobody's waiting, so it is said before anything that does."""
+    for line in page.rows:
+        for one in line.conditions:
+            if one.told.code == "deadlock":
+                return format_html("<b>{}:</b> {}", one.told.name, one.told.sentence)
+    return ""
 
 
 def _waits(tally: Tally) -> SafeString:
@@ -118,7 +127,7 @@ def _costs(line: GangLine, now: datetime) -> SafeString | str:
     if not span:
         return format_html(_("It holds {gpus} for nothing."), gpus=gpus(line.gpus_held_idle))
     return format_html(
-        _("It holds {gpus} for nothing since {span}: {cost}."),
+        _("It has held {gpus} for nothing for {span}: {cost}."),
         gpus=gpus(line.gpus_held_idle),
         span=span,
         cost=gang_cost.cost(line.idle),

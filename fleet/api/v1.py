@@ -15,6 +15,7 @@ from ninja import NinjaAPI, Query, Schema
 from ninja.errors import HttpError
 
 from fleet.api.callers import ByToken, Caller, by_session
+from fleet.api.paging import Paging
 from fleet.health.models import Incident
 from fleet.lifecycle.models import Workflow
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -22,7 +23,6 @@ from fleet.readmodels import explain, reasons
 from fleet.readmodels.fleet_map import Filters, NodeRow, rows
 from fleet.readmodels.totals import totals
 
-MOST, FARTHEST = 1000, 10**9
 api = NinjaAPI(
     title="Muster",
     version=settings.VERSION,
@@ -130,15 +130,6 @@ class IncidentOut(Schema):
 class IncidentPage(Schema):
     count: int
     items: list[IncidentOut]
-
-
-class Paging(Schema):
-    limit: int = 100
-    offset: int = 0
-
-    def cut(self) -> slice:
-        start = max(0, min(FARTHEST, self.offset))
-        return slice(start, start + max(1, min(MOST, self.limit)))
 
 
 class NodeQuery(Paging):

@@ -106,7 +106,9 @@ class GangLine:
     def could_now(self) -> int:
         """Members that would fit now, of those that it lacks."""
         lacking, slots = self.facts.get("lacking") or 0, self.facts.get("slots") or 0
-        return int(min(lacking, slots)) if self.waits else 0
+        if not self.waits:
+            return 0
+        return int(lacking if self.facts.get("fits") else min(lacking, slots))
 
 
 NAMES = [one.name for one in fields(GangLine)][: len(COLUMNS) + 1]
@@ -158,13 +160,7 @@ def read(visible: Visible, wanted: Wanted, now: datetime) -> GangPage:
     """Three queries."""
     within = _within(visible, wanted)
     tally = _tally(within, wanted, now)
-    rows = _narrowed(within, wanted)
-    if wanted.state == "idle":
-        rows = rows.filter(gpus_held_idle__gt=0)
-    elif wanted.state == "waits":
-        rows = rows.filter(state__in=WAIT)
-    elif wanted.state:
-        rows = rows.filter(state=wanted.state)
+    rows = _in_state(_narrowed(within, wanted), wanted.state)
     start = (wanted.page - 1) * SIZE
     found = lines(ordered(rows, wanted.by)[start : start + SIZE + 1], now)
     shown = found[:SIZE]
@@ -172,6 +168,11 @@ def read(visible: Visible, wanted: Wanted, now: datetime) -> GangPage:
     for line in shown:
         line.conditions = conditions.get((line.cluster_id, line.key), [])
     return GangPage(shown, tally, wanted.page, len(found) > SIZE)
+
+
+def chosen(visible: Visible, wanted: Wanted) -> QuerySet[GangRow]:
+    """Every gang that passes all filters, in no order."""
+    return _in_state(_narrowed(_within(visible, wanted), wanted), wanted.state)
 
 
 def present(visible: Visible, cluster: str = "") -> QuerySet[GangRow]:
@@ -212,6 +213,14 @@ def _within(visible: Visible, wanted: Wanted) -> QuerySet[GangRow]:
         )
         rows = rows.filter(Exists(has))
     return rows
+
+
+def _in_state(rows: QuerySet[GangRow], state: str) -> QuerySet[GangRow]:
+    if state == "idle":
+        return rows.filter(gpus_held_idle__gt=0)
+    if state == "waits":
+        return rows.filter(state__in=WAIT)
+    return rows.filter(state=state) if state else rows
 
 
 def _narrowed(rows: QuerySet[GangRow], wanted: Wanted) -> QuerySet[GangRow]:
