@@ -352,6 +352,7 @@ def ports_of(cluster: Cluster) -> Ports:
                     settings.GPU_RESET_IMAGE, settings.GPU_RESET_NAMESPACE, settings.GPU_RESET_RUNTIME_CLASS
                 ),
                 provision=provisioner(cluster),
+                shows_why=wiring_slurm.alone(cluster),
             )
             _ports[key] = found
         return found

@@ -64,6 +64,7 @@ class Ports:
     validation_namespace: str = "default"
     gpu_reset: JobPlace = JobPlace()
     provision: ProvisionPort | None = None
+    shows_why: bool = False  # the scheduler shows people the line that a hold carries
 
 
 class PortsOf(Protocol):

@@ -34,10 +34,11 @@ from fleet.lifecycle.context import Context, PortsOf, Timing
 from fleet.lifecycle.fence import LEASE, Stale
 from fleet.lifecycle.machine import AWAKE
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
-from fleet.lifecycle.outcomes import Blocked, Outcome, Repair
+from fleet.lifecycle.outcomes import Blocked, Failed, Outcome, Repair
 from fleet.lifecycle.planner import effective_mode
 from fleet.lifecycle.playbooks import CLAIMS, HOLD
 from fleet.lifecycle.steps import AHEAD, RUN, identity, repair
+from fleet.lifecycle.steps import hold as holds
 from fleet.policy.models import Claim
 from fleet.ports.clock import Clock
 from fleet.ports.errors import IdentityMismatch, PermanentError, PortError
@@ -98,6 +99,8 @@ def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, tim
         followed = persist.outcome(workflow, step, outcome, clock)
     except Stale:
         return "stale"
+    if isinstance(outcome, Repair | Failed):
+        _name_ticket(workflow, step, lifecycle, ports_of, clock, timing)
     if followed is not None:
         send("tasks.advance", workflow_id=workflow.pk, version=followed)
     if persist.frees_room(workflow, outcome):
@@ -105,6 +108,16 @@ def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, tim
     elif isinstance(outcome, Blocked) and outcome.code == grants.ASKING:
         grants.run(workflow.cluster_id, clock, asked=True)
     return type(outcome).__name__.lower()
+
+
+def _name_ticket(
+    workflow: Workflow, step: Step, lifecycle: NodeLifecycle, ports_of: PortsOf, clock: Clock, timing: Timing
+) -> None:
+    """Where a scheduler shows people why a node is held, the line names the ticket. It stands without that, too."""
+    with suppress(PortError, Stale, intents.Stopped):
+        ports = ports_of(workflow.cluster)
+        if ports.shows_why:
+            holds.tell(Context(workflow, step, lifecycle, workflow.incident, ports, clock, timing))
 
 
 def _step(workflow: Workflow, now: datetime) -> Step:

@@ -52,6 +52,7 @@ class Holding:
     seen: NodeSeen
     step: Step
     intent: Intent
+    why: str = ""  # for people, where the scheduler shows it
 
 
 @dataclass(slots=True)
@@ -197,7 +198,7 @@ def _holding(workflow: Workflow, node: NodeSeen, now: datetime) -> Holding:
         deadline=now + timedelta(seconds=bound[0]) if bound else None, memo={"foreign": node.unschedulable},
     )  # fmt: skip
     intent = intents.of(workflow, step, HOLD, node.name, now, op_id=op_id)
-    return Holding(workflow, node, step, intent)
+    return Holding(workflow, node, step, intent, workflow.incident.title if workflow.incident else workflow.reason)
 
 
 def _still_ours(wave: Sequence[Holding], left: Sequence[Holding], came: Came, now: datetime) -> list[Holding]:
@@ -214,7 +215,9 @@ def _patch(wave: Sequence[Holding], came: Came, ports: Ports, clock: Clock, widt
 
     def act(row: Holding) -> PortError | None:
         try:
-            ports.actor.hold(HoldRequest(row.seen.name, row.workflow.hold_value, row.seen.resource_version))
+            ports.actor.hold(
+                HoldRequest(row.seen.name, row.workflow.hold_value, row.seen.resource_version, why=row.why)
+            )
         except PortError as error:
             return error
         return None

@@ -194,6 +194,8 @@ class EventSeen:
 
 
 HOLD_ANNOTATION = "muster.dev/hold"
+SLURM_JOB = "SlurmJob/"
+"""How `PodSeen.owner` begins for a rank of a Slurm job: evicting one requeues the job on all of its nodes."""
 SLURM_OUT, SLURM_WORK = "muster.dev/slurm-out", "muster.dev/slurm-work"
 """What a reader of Slurm's own nodes tells beside: who else keeps the node from work and why; that it is rebooted."""
 OUT_OF_SERVICE = ("node.kubernetes.io/out-of-service", "nodeshutdown", "NoExecute")

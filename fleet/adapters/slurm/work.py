@@ -11,11 +11,10 @@ from typing import Any
 
 from fleet.adapters.slurm.jobs import WAITING, is_open, need_of
 from fleet.adapters.slurm.values import hosts, moment, number, states
-from fleet.ports.cluster import PodSeen
+from fleet.ports.cluster import SLURM_JOB, PodSeen
 from fleet.ports.shapes import text
 
 KILL_WAIT = 30  # seconds between SIGTERM and SIGKILL by default
-OWNER = "SlurmJob"
 
 
 def running(raw: dict[str, Any]) -> list[PodSeen]:
@@ -36,7 +35,7 @@ def waiting(raw: dict[str, Any]) -> PodSeen | None:
 
 def job_of(pod: PodSeen) -> str:
     """The number of its job."""
-    return pod.owner.removeprefix(f"{OWNER}/")
+    return pod.owner.removeprefix(SLURM_JOB)
 
 
 def may_requeue(raw: dict[str, Any]) -> bool:
@@ -56,7 +55,7 @@ def _pod(raw: dict[str, Any], node: str, rank: int, gpus: int) -> PodSeen:
         phase="Running" if node else "Pending",
         ready=bool(node),
         kind="workload",
-        owner=f"{OWNER}/{job}",
+        owner=f"{SLURM_JOB}{job}",
         gang=f"{partition}/{job}",
         gpus=gpus,
         grace_seconds=KILL_WAIT,

@@ -20,6 +20,7 @@ from fleet.lifecycle.steps.identity import fresh_node, ours
 from fleet.lifecycle.steps.moves import move
 from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest
 from fleet.ports.errors import Conflict
+from fleet.tickets.models import Ticket
 
 FROM = (NodeState.IN_SERVICE, NodeState.SUSPECT, NodeState.RELEASED)
 """The states of a node whose hold begins."""
@@ -43,7 +44,7 @@ def run(ctx: Context) -> Outcome:
     )
     ctx.workflow.hold_value = value
     try:
-        ctx.ports.actor.hold(HoldRequest(node.name, value, node.resource_version))
+        ctx.ports.actor.hold(HoldRequest(node.name, value, node.resource_version, why=said(ctx)))
     except Conflict as error:
         intents.resolve(intent, intents.REFUSED, str(error), ctx.now)
         return Wait(0, "The node changed while it was being held; reading it again.")
@@ -55,6 +56,23 @@ def _held(ctx: Context) -> Outcome:
     if ctx.lifecycle.state in FROM:
         move(ctx, NodeState.HELD, why(ctx.incident))
     return Done(done(ctx.step))
+
+
+def said(ctx: Context) -> str:
+    """The line that goes with a hold where the scheduler shows one: the fault, and the ticket once there is one."""
+    tickets = Ticket.objects.filter(workflow_id=ctx.workflow.pk, state=Ticket.OPEN).order_by("pk")
+    labels = [ticket.label for ticket in tickets]
+    return " ".join([why(ctx.incident) if ctx.incident else ctx.workflow.reason or why(None), *labels])
+
+
+def tell(ctx: Context) -> None:
+    """A ticket came after the hold: the line is written anew, where people read it."""
+    node, text = ctx.ports.reader.node(ctx.node_name), said(ctx)
+    if not ours(ctx, node) or not Ticket.objects.filter(workflow_id=ctx.workflow.pk, state=Ticket.OPEN).exists():
+        return
+    intent = intents.begin(ctx.workflow, ctx.step, "hold", node.name, ctx.now)
+    ctx.ports.actor.hold(HoldRequest(node.name, ctx.workflow.hold_value, node.resource_version, why=text))
+    intents.resolve(intent, intents.DONE, "The line of the hold names the ticket.", ctx.now)
 
 
 def value_of(workflow: Workflow, op_id: uuid.UUID) -> str:

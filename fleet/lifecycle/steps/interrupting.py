@@ -1,7 +1,8 @@
 """May the work on this node be interrupted now?
 
 Decides, before the first eviction of a drain: the head of a Ray cluster only with fault tolerance and a person's
-approval, a gang together with its other nodes, a job at its checkpoint or end where severity allows to wait. Refuses
+approval, a gang together with its other nodes, a job at its checkpoint or end where severity allows to wait, one of
+Slurm at its end. Refuses
 to hold back an unhealthy node for the sake of a gang or a checkpoint: what runs there fails anyway.
 """
 
@@ -19,7 +20,7 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.outcomes import Blocked
 from fleet.policy import approvals
 from fleet.policy.models import Approval
-from fleet.ports.cluster import PodSeen
+from fleet.ports.cluster import SLURM_JOB, PodSeen
 
 LOOK_EVERY = 60.0
 """How often a job that is waited for is looked at: an early checkpoint is used within a minute."""
@@ -47,6 +48,9 @@ def kept(ctx: Context, pods: Sequence[PodSeen]) -> Blocked | None:
     held = _ray_head(ctx, [pod for pod in pods if pod.labels.get(RAY_TYPE) == "head"])
     if held is not None or urgent(ctx) or ctx.step.memo.get("waits_for_nobody"):
         return held
+    slurm = _slurm(pods)
+    if slurm is not None:
+        return slurm
     gangs = gangs_of(pods)
     broken = gangs_joined.interrupted(ctx, gangs)
     return gangs_joined.kept(ctx, gangs, broken) or _job(ctx, pods, set(broken))
@@ -83,6 +87,19 @@ def _ray_head(ctx: Context, heads: Sequence[PodSeen]) -> Blocked | None:
         f"and the workers wait for it for some minutes."
     )
     return Blocked("ray_head", text, LOOK_EVERY, said.until)
+
+
+def _slurm(pods: Sequence[PodSeen]) -> Blocked | None:
+    """A drained node of Slurm gets no new work and its jobs run to their end; a requeue would break them everywhere."""
+    ranks = [pod for pod in pods if pod.owner.startswith(SLURM_JOB)]
+    if not ranks:
+        return None
+    ends = [pod.ends_at for pod in ranks if pod.ends_at is not None]
+    last = max(ends) if len(ends) == len(ranks) else None
+    limit = f"their time limit ends at {last:%Y-%m-%d %H:%M} UTC" if last else "they have no time limit"
+    names = gangs_joined.named(sorted({pod.owner.removeprefix(SLURM_JOB) for pod in ranks}))
+    text = f"Slurm lets running jobs end on a drained node: {names}; {limit}. A requeue is only for a fault in a hurry."
+    return Blocked(gangs_joined.JOB_WAIT, text, LOOK_EVERY, last)
 
 
 def _job(ctx: Context, pods: Sequence[PodSeen], broken: set[str]) -> Blocked | None:

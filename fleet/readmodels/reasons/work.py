@@ -49,6 +49,14 @@ WORKLOADS: dict[str, Reason] = {
                 "%(now)s GPU-h (%(gpus)s GPUs, %(since)s); then %(then)s GPU-h, and waiting costs "
                 "%(waiting)s GPU-h. Not longer than until %(latest)s UTC."
             ),
+            noop(
+                "Slurm lets running jobs end on a drained node: %(jobs)s; their time limit ends at %(at)s UTC. A "
+                "requeue is only for a fault in a hurry."
+            ),
+            noop(
+                "Slurm lets running jobs end on a drained node: %(jobs)s; they have no time limit. A requeue is only "
+                "for a fault in a hurry."
+            ),
         ),
     ),
     "ray_head": Reason(

@@ -1,0 +1,117 @@
+"""Nodes of Slurm: jobs end by themselves unless the fault is in a hurry, and the drain's reason tells people why."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fleet.inventory.models import Node
+from fleet.lifecycle.context import Ports
+from fleet.lifecycle.models import Intent, Step
+from fleet.ports.cluster import SLURM_JOB, HoldRequest, JobRequest, NodeSeen
+from fleet.ports.errors import PermanentError, TemporaryError
+from fleet.tickets.models import Ticket
+from tests.domain.lifecycle.conftest import Build, again, fault, state_of
+from tests.domain.lifecycle.test_drain import drain_of, put, writes
+from tests.domain.lifecycle.test_drain_jobs import planned_drain
+from tests.domain.lifecycle.world import World, a_pod
+
+NODE = "gpu-r01-01"
+
+
+def a_rank(job: int, **fields: Any) -> Any:
+    return a_pod(f"{job}.0", NODE, owner=f"{SLURM_JOB}{job}", gang=f"train/{job}", **fields)
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What people read beside the node, as each hold wrote it: the world is one that shows it."""
+    told: list[str] = []
+    take, ports = World.hold, World.ports_of
+
+    def hold(world: World, request: HoldRequest) -> NodeSeen:
+        told.append(request.why)
+        return take(world, request)
+
+    def ports_of(world: World, cluster: Any) -> Ports:
+        return dataclasses.replace(ports(world, cluster), shows_why=True)
+
+    monkeypatch.setattr(World, "hold", hold)
+    monkeypatch.setattr(World, "ports_of", ports_of)
+    return told
+
+
+def test_a_planned_drain_waits_for_the_job_s_end_and_requeues_nothing(build: Build) -> None:
+    world = build(NODE)
+    ends = world.clock.now() + timedelta(hours=9)  # longer than any checkpoint would be waited for
+    put(world, a_rank(17, ends_at=ends))
+    workflow = planned_drain(world, NODE)
+    world.run(6 * 3600)
+    seen = again(workflow)
+    assert (seen.blocked_code, seen.blocked_until) == ("job_wait", ends) and "17" in seen.blocked_text
+    assert writes(world, "evict") == [] and world.nodes[NODE].unschedulable
+    world.pods.clear()
+    assert world.run(120, lambda: drain_of(workflow).state == "done")
+
+
+def test_a_job_without_a_limit_is_waited_for_as_well(build: Build) -> None:
+    world = put(build(NODE), a_rank(17))
+    workflow = planned_drain(world, NODE)
+    world.run(3600)
+    assert again(workflow).blocked_code == "job_wait" and "no time limit" in again(workflow).blocked_text
+    assert writes(world, "evict") == []
+
+
+def test_a_fault_in_a_hurry_requeues_it(build: Build) -> None:
+    world = put(build(NODE), a_rank(17))
+    workflow = fault(world, NODE)
+    assert world.run(120, lambda: drain_of(workflow).state == "done" if Step.objects.filter(verb="drain") else False)
+    assert writes(world, "evict") == ["train/17.0"]
+
+
+def test_the_hold_says_why_and_names_the_ticket_once_there_is_one(build: Build, lines: list[str]) -> None:
+    world = build(NODE)
+    Node.objects.get(name=NODE).bmcs.all().delete()  # so that only people can reboot it
+    workflow = fault(world, NODE)
+    assert world.run(600, lambda: again(workflow).state == "repair")
+    ticket = Ticket.objects.get(workflow_id=workflow.pk)
+    assert workflow.incident is not None
+    assert lines == [workflow.incident.title, f"{workflow.incident.title} {ticket.label}"]
+    assert Intent.objects.filter(workflow=workflow, verb="hold", resolved_at=None).count() == 0
+    assert state_of(NODE) == "awaiting_repair"
+
+
+def test_a_ticket_stands_whether_or_not_slurm_takes_its_name(
+    build: Build, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = build(NODE)
+    Node.objects.get(name=NODE).bmcs.all().delete()
+    take = World.hold
+
+    def hold(world: World, request: HoldRequest) -> NodeSeen:
+        if "TKT" in request.why:
+            raise TemporaryError("slurmctld is away", code="slurm_unreachable")
+        return take(world, request)
+
+    monkeypatch.setattr(World, "hold", hold)
+    workflow = fault(world, NODE)
+    assert world.run(600, lambda: again(workflow).state == "repair")
+    assert again(workflow).blocked_code == "ticket"
+
+
+def test_a_node_that_cannot_be_tested_is_given_to_people_and_never_returned(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(world: World, request: JobRequest) -> None:
+        raise PermanentError("no Job can be started on it", code="slurm_no_tests")
+
+    monkeypatch.setattr(World, "create_job", refuse)
+    world = build(NODE)
+    workflow = fault(world, NODE)
+    assert world.run(600, lambda: again(workflow).blocked_code == "slurm_no_tests")
+    world.run(3 * 3600)
+    assert "could not be tested" in Ticket.objects.get(workflow_id=workflow.pk).reason
+    assert world.nodes[NODE].unschedulable and state_of(NODE) == "awaiting_repair"
