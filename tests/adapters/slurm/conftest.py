@@ -1,33 +1,3 @@
-"""One real Slurm for the tests of a worker, given back empty and with every node in service."""
+"""One real Slurm for the tests of a worker."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-import pytest
-
-from fleet.adapters.slurm import Connection
-from tests.labs import slurm
-from tests.labs.slurm import Slurm
-from tests.patience import until
-
-
-@pytest.fixture(scope="session")
-def one_slurm() -> Iterator[Slurm]:
-    with slurm.running(4) as found:
-        yield found
-
-
-@pytest.fixture
-def real(one_slurm: Slurm) -> Iterator[Slurm]:
-    yield one_slurm
-    one_slurm.cancel()
-    for name in one_slurm.names:
-        if any(word in one_slurm.state(name) for word in ("DRAIN", "DOWN")):
-            one_slurm.scontrol("update", f"nodename={name}", "state=resume")
-    until(one_slurm.in_service)
-
-
-@pytest.fixture
-def connection(real: Slurm) -> Connection:
-    return Connection(real.url, "root", real.token)
+from tests.labs.slurm_fixtures import connection, one_slurm, real  # noqa: F401

@@ -1,0 +1,95 @@
+"""A cluster that only Slurm tells of: registered, looked at, watched; and what its registration says is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fleet import wiring
+from fleet.inventory.models import Alias, Cluster, Node
+from fleet.ports.errors import PermanentError
+from tests.builders import T0, a_cluster, a_node
+from tests.domain.observer.test_process import run, var  # noqa: F401 - fixtures
+from tests.labs.slurm import Slurm
+from tests.labs.slurm_fixtures import one_slurm, real  # noqa: F401 - fixtures
+from tests.patience import until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_its_nodes_jobs_and_drains_are_seen(var: Path, real: Slurm) -> None:  # noqa: F811
+    real.scontrol("update", "nodename=gpu-02", "state=drain", "reason=kim: new cable")
+    job = real.submit(2, "--nodelist=gpu-03,gpu-04")
+    until(lambda: real.jobs().get(job) == "RUNNING")
+    token = var / "token"
+    token.write_text(f"SLURM_JWT={real.token()}\n")
+    options = ["--slurm", real.url, "--slurm-token", f"file:{token}", "--selector", "partition=train"]
+    added = run(var, "cluster", "add", "hall", *options, "--label", "pool=partition")
+    assert added.returncode == 0, added.stderr
+    assert "No acting token of Slurm is set (--slurm-act-token): its nodes are never drained." in added.stdout
+    done = run(var, "observe", "hall", "--once")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["nodes"], told["pods"], told["incidents"]) == (4, 2, 0)
+    nodes = {node.name: node for node in Node.objects.select_related("pool")}
+    assert {node.gpu_capacity for node in nodes.values()} == {8}
+    assert all(node.managed and node.ready and node.boot_id and node.pool.name == "train" for node in nodes.values())
+    assert [name for name, node in nodes.items() if node.unschedulable] == ["gpu-02"]
+    (owner,) = nodes["gpu-02"].owners
+    assert (owner["name"], owner["doing"]) == ("Slurm", "keeps it from work (DRAIN by root: kim: new cable)")
+    assert (nodes["gpu-03"].pods, nodes["gpu-03"].gang) == (1, f"train/{job}")
+
+
+def test_a_registration_that_writes_a_token_down_is_refused(var: Path) -> None:  # noqa: F811
+    for options in (
+        ["--slurm", "http://127.0.0.1:6820", "--slurm-token", "eyJhbGciOi.e30.x"],
+        ["--slurm", "http://root:secret@127.0.0.1:6820"],
+        ["--slurm", "127.0.0.1:6820"],
+    ):
+        added = run(var, "cluster", "add", "hall", *options)
+        assert added.returncode != 0 and "eyJhbGciOi" not in added.stderr and "secret" not in added.stderr
+    assert not Cluster.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({}, "none is named: --slurm-token"),
+        ({"slurm_token": "file:/nowhere"}, "file:/nowhere cannot be read"),
+    ],
+)
+def test_a_token_that_cannot_be_read_is_named_by_its_place(fields: dict[str, str], sentence: str) -> None:
+    cluster = Cluster(name="hall", slurm_url="http://127.0.0.1:9", **fields)
+    with pytest.raises(PermanentError, match=sentence) as caught:
+        wiring.reader(cluster).check()
+    assert caught.value.code == "slurm_token"
+    with pytest.raises(PermanentError) as caught:
+        wiring.actor(cluster)
+    assert caught.value.code == "no_credential"
+
+
+def test_a_renewed_token_is_used_at_once(tmp_path: Path, real: Slurm) -> None:  # noqa: F811
+    place = tmp_path / "token"
+    cluster = Cluster(name="hall", slurm_url=real.url, slurm_token=f"file:{place}")
+    reader = wiring.reader(cluster)
+    for _ in range(2):
+        place.write_text(real.token(seconds=60))
+        assert reader.check() == []
+        place.write_text("")
+        with pytest.raises(PermanentError):
+            reader.check()
+
+
+def test_beside_kubernetes_slurm_is_asked_for_its_jobs_alone_and_goes_by_the_cluster_s_names() -> None:
+    cluster = a_cluster(kubeconfig="/etc/muster/kubeconfig", slurm_url="http://127.0.0.1:9", slurm_act_token="file:/x")
+    node = a_node(cluster, "ip-10-0-0-7")
+    Alias.objects.create(cluster=cluster, node=node, kind="slurm", value="gpu-07")
+    (poll,) = wiring.gang_polls(cluster)
+    assert poll.system == "slurm" and wiring.gang_polls(cluster) == [poll]
+    from fleet import wiring_slurm
+
+    assert wiring_slurm.names(cluster.pk) == {"gpu-07": "ip-10-0-0-7"}
+    assert not wiring_slurm.may_act(cluster)
+    assert wiring.gang_polls(Cluster(name="plain", created_at=T0)) == []
