@@ -21,6 +21,7 @@ from dashboard.templatetags import muster as tags
 from dashboard.words import MODE_WORD, STATE_WORD, VERDICT_WORD
 from fleet.readmodels import explain, reasons
 from fleet.readmodels.fleet_map import PLANNED, Counts, NodeRow, ranked
+from fleet.readmodels.gang_reasons import gpus
 from fleet.readmodels.totals import Totals
 
 SILENT = timedelta(seconds=60)
@@ -65,6 +66,8 @@ def sentence(counts: Counts, found: Totals, blocked: int, now: datetime) -> Safe
         rest.append(ngettext("%(n)s takes no new work", "%(n)s take no new work", counts.held) % {"n": counts.held})
     if blocked:
         rest.append(waiting(found, blocked))
+    if found.gpus_idle:
+        rest.append(held_idle(found))
     if found.tickets:
         rest.append(
             ngettext("%(n)s ticket waits for people", "%(n)s tickets wait for people", found.tickets)
@@ -84,6 +87,13 @@ def sentence(counts: Counts, found: Totals, blocked: int, now: datetime) -> Safe
     if not rest and not sick and not any(line.conditions for line in found.clusters):
         return format_html("{} {}", said, _("Nothing needs you now."))
     return said
+
+
+def held_idle(found: Totals) -> SafeString:
+    """`12 GPUs held idle by 2 gangs`, a link to those gangs."""
+    text = ngettext("%(gpus)s held idle by %(n)s gang", "%(gpus)s held idle by %(n)s gangs", found.gangs_idle)
+    told = text % {"gpus": gpus(found.gpus_idle), "n": found.gangs_idle}
+    return format_html('<a href="{}?state=idle">{}</a>', address("queues"), told)
 
 
 def waiting(found: Totals, blocked: int) -> SafeString:

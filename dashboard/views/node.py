@@ -16,7 +16,9 @@ from django.utils.translation import gettext_lazy as _
 from dashboard import clock, grafana, spans
 from dashboard.charts import bars, figures, sparks
 from dashboard.views import suspicion
+from dashboard.views.gang_asks import node_answers
 from dashboard.views.paging import node_address
+from dashboard.views.queues import shown
 from dashboard.views.said import node_said
 from fleet import wiring
 from fleet.access.decorators import needs
@@ -27,7 +29,7 @@ from fleet.lifecycle.machine import OUT_STATES
 from fleet.lifecycle.playbooks import CLAIMS
 from fleet.policy import selectors as policy
 from fleet.policy.rules import decide
-from fleet.readmodels import company, measures, node_page, tests_shown, timeline, words
+from fleet.readmodels import company, gangs_of_node, measures, node_page, tests_shown, timeline, words
 from fleet.readmodels.suspicion import gang_advice
 from fleet.readmodels.why import answer
 
@@ -46,6 +48,8 @@ PARTS = {"now": "node/_now.html", "timeline": "node/_timeline.html", "side": "no
 CAPS = "node/_caps.html"
 OFFENCES = "node/_offences.html"
 TESTS = "node/_tests.html"
+GANGS = "node/_gangs.html"
+WHAT_IF = "node/_what_if.html"
 
 
 def _nodes(request: HttpRequest, name: str) -> list[Node]:
@@ -68,7 +72,20 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         return render(request, OFFENCES, {"node": found[0], "record": record})
     if part == "tests":
         return render(request, TESTS, {"tests": _tests(request, found[0])})
+    if part == "gangs":
+        return render(request, GANGS, _gangs(found[0]))
+    if part == "what-if":
+        out = found[0].unschedulable or found[0].ready is not True
+        return render(request, WHAT_IF, {"outcomes": node_answers(found[0].cluster, found[0].name, out)})
     return render(request, PARTS.get(part, "node/page.html"), _context(request, found[0]))
+
+
+def _gangs(row: Node) -> dict[str, Any]:
+    """Whose members are here, and who waits for its return."""
+    now = clock.now()
+    found = gangs_of_node.read(row, now)
+    return {"node": row, "now": now, "here": [shown(line) for line in found.here],
+            "blocked": [shown(line) for line in found.blocked]}  # fmt: skip
 
 
 def _tests(request: HttpRequest, row: Node) -> list[tests_shown.Shown]:

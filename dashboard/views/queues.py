@@ -109,7 +109,7 @@ def shown(line: GangLine) -> dict[str, Any]:
         "bar": gather(line.placed, line.minimum, line.wanted, line.could_now, idle=idle, waits=line.waits),
         "why": line.why,
         "cost": gang_cost.cost(line.idle) if idle else "",
-        "place": None if line.position is None else line.position + 1,
+        "turn": None if line.position is None else line.position + 1,
         "badges": line.conditions[:BADGES],
         "more": max(0, len(line.conditions) - BADGES),
         "out": [out_node(one, line.cluster) for one in line.blockers[:BLOCKING]],
