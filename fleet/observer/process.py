@@ -33,6 +33,7 @@ from fleet.observer.doors import open_doors
 from fleet.observer.fabric import Fabric
 from fleet.observer.front import PLAIN, Front, Tls, listen
 from fleet.observer.gangasks import GangAsks
+from fleet.observer.gangendings import GangEndings
 from fleet.observer.gangminutes import GangMinutes
 from fleet.observer.gangs import TURN_EVERY, Gangs
 from fleet.observer.gangwatch import GangWatch
@@ -58,6 +59,7 @@ from fleet.ports.metrics import MetricsReader
 from fleet.readmodels.fleet_blob import Publisher
 from fleet.readmodels.gang_outs import outs
 from fleet.readmodels.gang_sick import sick
+from fleet.readmodels.gang_verdicts import verdicts
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.gleaning import Gleaner
 from fleet.telemetry.intake import Intake
@@ -129,7 +131,11 @@ class Observer:
         )
         found_sick = lambda: session.once(lambda: sick(session.cluster_id))  # noqa: E731
         watch = GangWatch(session, self.ray.readings, found_sick, self.gangs.starved)
-        self.gangs.onlookers = [watch, GangMinutes(session)]
+        self.endings = GangEndings(
+            session, self.ray.readings, self.ray.dashboard_of,
+            lambda names: verdicts(session.cluster_id, names), lambda: wiring.reader(session.cluster).events_of,
+        )  # fmt: skip
+        self.gangs.onlookers = [watch, GangMinutes(session), self.endings]
         self.threads: list[threading.Thread] = []
 
     def resolve(self, name: str) -> str | Ambiguous | None:
@@ -290,6 +296,7 @@ class Observer:
             if isinstance(loop, Loop):
                 loop.wake.set()
         self.ray.close()
+        self.endings.close()
         deadline = session.clock.monotonic() + PATIENCE
         for thread in self.threads:
             thread.join(max(0.0, deadline - session.clock.monotonic()))
