@@ -82,6 +82,7 @@ class PodSeen:
     disruption: str = ""
     claims: bool = False
     member: Member | None = None  # what gangs are counted by
+    slurm: tuple[str, ...] = ()  # the states of the Slurm node that it is (Slinky): Drain, Idle, Allocated, ...
 
     @property
     def key(self) -> str:

@@ -13,6 +13,7 @@ from fleet.adapters.kubernetes.gang import links_of
 from fleet.adapters.kubernetes.gangrole import role_of
 from fleet.adapters.kubernetes.member import member_of
 from fleet.adapters.kubernetes.needs import DEVICE, GPU_RESOURCES, amounts
+from fleet.adapters.kubernetes.slinky import states_of
 from fleet.ports.cluster import EventSeen, NodeSeen, PodKind, PodSeen
 from fleet.ports.shapes import items, mapping, moment, strings, text, texts, whole
 
@@ -118,6 +119,7 @@ def pod(raw: Any) -> PodSeen:
         disruption=text(told.get("DisruptionTarget", {}).get("reason")),
         claims=bool(items(spec.get("resourceClaims"))),
         member=member_of(raw, links, made_by, role),
+        slurm=states_of(raw),
     )
 
 

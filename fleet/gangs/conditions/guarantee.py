@@ -14,11 +14,11 @@ from fleet.gangs.conditions.rayfacts import cluster_of, desired, workers
 from fleet.gangs.form import Gang
 from fleet.ports.ray import RayFacts
 
-_OF_ONE_POD = "pods"  # the system of pods that no object groups
+_OF_ONE_POD = ("pods", "slinky")  # pods that no object groups; nodes of Slurm, whose jobs are the gangs
 
 
 def guarantee(gang: Gang) -> Iterator[Condition]:
-    if gang.state in ("finished", "suspended") or gang.wanted < 2 or not gang.gpus_wanted or gang.system == _OF_ONE_POD:
+    if gang.state in ("finished", "suspended") or gang.wanted < 2 or not gang.gpus_wanted or gang.system in _OF_ONE_POD:
         return
     if gang.guarantee == "lost":
         severe = gang.placed < gang.wanted

@@ -20,6 +20,7 @@ from fleet.adapters.kubernetes.schedulers import (
     lws,
     native,
     ray,
+    slinky,
     volcano,
 )
 from fleet.adapters.kubernetes.schedulers.objects import Reader
@@ -30,7 +31,7 @@ from fleet.ports.errors import NotFound
 from fleet.ports.gangs import Kind
 from fleet.ports.shapes import items, mapping, text
 
-MODULES = (ray, coscheduling, volcano, kai, kueue, native, jobset, lws, kubeflow)
+MODULES = (ray, coscheduling, volcano, kai, kueue, native, jobset, lws, kubeflow, slinky)
 READERS: tuple[Reader, ...] = tuple(reader for module in MODULES for reader in module.READERS)
 
 

@@ -27,6 +27,7 @@ from tests.adapters.kubernetes.schedulers import (
     test_lws,
     test_native,
     test_ray,
+    test_slinky,
     test_volcano,
 )
 from tests.adapters.kubernetes.schedulers.raw import Json, at, condition, pod, reader_of, tell
@@ -97,6 +98,7 @@ EXAMPLES = [
         elasticPolicy={"minReplicas": 1, "maxReplicas": 4},
     ),
     test_kubeflow.train(condition("Suspended", False), suspend=False),
+    test_slinky.node_set(4, {"drain": 1, "down": 1}, template=test_lws.template(8)),
 ]
 IDS = [f"{raw['kind']}.{raw['apiVersion'].replace('/', '.')}" for raw in EXAMPLES]
 
