@@ -196,19 +196,7 @@ def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:
             n=Count("pk"),
             since=Min("opened_at"),
         ),
-        _part(
-            GangRow.objects.filter(state__in=GANGS_WAIT, gone_at=None, **of_cluster).values("cluster__name"),
-            "gangs",
-            scope=F("cluster__name"),
-            n=Count("pk"),
-        ),
-        _part(
-            GangRow.objects.filter(gpus_held_idle__gt=0, gone_at=None, **of_cluster).values("cluster__name"),
-            "idle",
-            scope=F("cluster__name"),
-            n=Count("pk"),
-            share=Sum("gpus_held_idle"),
-        ),
+        *_gangs(of_cluster),
         _part(
             _asked(visible).values("named"),
             "approval",
@@ -227,6 +215,25 @@ def _rows(visible: frozenset[str] | None) -> list[tuple[Any, ...]]:
         _part(Switch.objects.filter(stopped=True), "switch", key=F("by"), since=F("since"), note=F("reason")),
     ]
     return list(parts[0].union(*parts[1:], all=True))
+
+
+def _gangs(of_cluster: dict[str, Any]) -> list[QuerySet[Any, Any]]:
+    """Those that wait, and those that hold GPUs for nothing."""
+    return [
+        _part(
+            GangRow.objects.filter(state__in=GANGS_WAIT, gone_at=None, **of_cluster).values("cluster__name"),
+            "gangs",
+            scope=F("cluster__name"),
+            n=Count("pk"),
+        ),
+        _part(
+            GangRow.objects.filter(gpus_held_idle__gt=0, gone_at=None, **of_cluster).values("cluster__name"),
+            "idle",
+            scope=F("cluster__name"),
+            n=Count("pk"),
+            share=Sum("gpus_held_idle"),
+        ),
+    ]
 
 
 def _asked(visible: frozenset[str] | None) -> QuerySet[Any, Any]:
