@@ -155,6 +155,7 @@ def actor(cluster: Cluster) -> ClusterActor:
         None if cluster.act_kubeconfig else cluster.context or None,
         allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
         job_namespaces=(settings.VALIDATION_NAMESPACE, settings.GPU_RESET_NAMESPACE),
+        slinky_nodes=bool(cluster.slurm_url),
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from fleet.ports.cluster import SLURM_OUT, SLURM_WORK, NodeSeen, RequestSeen
+from fleet.ports.cluster import SLINKY_OURS, SLINKY_REASON, SLURM_OUT, SLURM_WORK, NodeSeen, RequestSeen
 
 
 class Stance(StrEnum):
@@ -72,7 +72,6 @@ NVSENTINEL_RESTS = {
 UPGRADES = (("gpu", GPU_OPERATOR), ("ofed", NETWORK_OPERATOR))
 UPGRADE_RESTS = {"", "upgrade-done"}
 PAUSED_FOR_UPGRADE = "paused-for-driver-upgrade"
-SLINKY_REASON = "nodeset.slinky.slurm.net/node-cordon-reason"
 PREFIXES = ("maintenance.nvidia.com/", "reboot.metal3.io", SLINKY_REASON)
 
 TAINTS: dict[str, tuple[str, str, Stance]] = {
@@ -189,6 +188,8 @@ def _prefixed(seen: NodeSeen) -> Iterator[Owner]:
             yield Owner(METAL3, "reboots it or keeps it off", Stance.WORKING, key)
         elif key == SLINKY_REASON and seen.unschedulable:
             reason = seen.annotations.get(key, "")
+            if reason.startswith(SLINKY_OURS):
+                continue
             yield Owner(SLINKY, f"drains it ({reason})" if reason else "drains it", Stance.HOLDING, key)
 
 

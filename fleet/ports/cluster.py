@@ -197,6 +197,10 @@ class EventSeen:
 HOLD_ANNOTATION = "muster.dev/hold"
 SLURM_JOB = "SlurmJob/"
 """How `PodSeen.owner` begins for a rank of a Slurm job: evicting one requeues the job on all of its nodes."""
+SLINKY_REASON, SLINKY_OURS = "nodeset.slinky.slurm.net/node-cordon-reason", "Muster hold "
+"""Why a Kubernetes node is cordoned, which Slinky's operator tells Slurm; and how a reason of ours begins."""
+SLURM_BUSY = frozenset({"Allocated", "Mixed", "Completing"})
+"""States of `PodSeen.slurm` in which work is on the node: drained it is only without any of them."""
 SLURM_OUT, SLURM_WORK = "muster.dev/slurm-out", "muster.dev/slurm-work"
 """What a reader of Slurm's own nodes tells beside: who else keeps the node from work and why; that it is rebooted."""
 OUT_OF_SERVICE = ("node.kubernetes.io/out-of-service", "nodeshutdown", "NoExecute")

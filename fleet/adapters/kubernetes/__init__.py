@@ -48,13 +48,16 @@ def actor(
     allow_exec: frozenset[str] = frozenset(),
     lease_namespace: str = "default",
     job_namespaces: Sequence[str] = ("",),
+    slinky_nodes: bool = False,
 ) -> KubernetesActor:
     """A ClusterActor on `kubeconfig` (None: in-cluster). PermanentError when the kubeconfig cannot be used."""
     from fleet.adapters.kubernetes.acting import KubernetesActor
     from fleet.adapters.kubernetes.client import ApiServer
 
     api = ApiServer(kubeconfig, context, allow_exec)
-    return KubernetesActor(api, lease_namespace=lease_namespace, job_namespaces=job_namespaces)
+    return KubernetesActor(
+        api, lease_namespace=lease_namespace, job_namespaces=job_namespaces, slinky_nodes=slinky_nodes
+    )
 
 
 def custom_objects(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from fleet.adapters.kubernetes import access, decode, job, lease
+from fleet.adapters.kubernetes import access, decode, job, lease, slinky
 from fleet.adapters.kubernetes.client import MERGE_PATCH, ApiServer
 from fleet.adapters.kubernetes.client import decode as parsed
 from fleet.adapters.kubernetes.errors import Answer, eviction_refused, refused
@@ -37,7 +37,8 @@ LOG_LINES, LOG_BYTES = 50_000, 4 << 20
 
 
 class KubernetesActor:
-    """`job_namespaces`: where Jobs will be asked for; an empty name asks for the right in every namespace."""
+    """`job_namespaces`: where Jobs will be asked for; an empty name asks for the right in every namespace.
+    `slinky_nodes`: they may be nodes of Slurm as well, whose operator reads from the node why it is held."""
 
     def __init__(
         self,
@@ -45,17 +46,22 @@ class KubernetesActor:
         *,
         lease_namespace: str = "default",
         job_namespaces: Sequence[str] = ("",),
+        slinky_nodes: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._api = api
         self._job_namespaces = tuple(dict.fromkeys(job_namespaces))
         self._lease_namespace = lease_namespace
+        self._slinky = slinky_nodes
         self._clock = clock
 
     def hold(self, request: HoldRequest) -> NodeSeen:
         body: dict[str, Any] = {"metadata": {"annotations": {HOLD_ANNOTATION: request.value}}}
         if request.resource_version:
             body["metadata"]["resourceVersion"] = request.resource_version
+        if self._slinky:
+            notes = decode.node(self._api.get(f"{NODES}/{quote(request.node, safe='')}", "nodes")).annotations
+            body["metadata"]["annotations"] |= slinky.reason_of(notes, request.value, request.why)
         if request.set_unschedulable:
             body["spec"] = {"unschedulable": True}
         return self._patch_node(request.node, body)
@@ -81,7 +87,7 @@ class KubernetesActor:
             raise Conflict(f"Node {node} {said}, not {value!r}: the hold is not ours to release.", code="hold_changed")
         body: dict[str, Any] = {
             "metadata": {
-                "annotations": {HOLD_ANNOTATION: None},
+                "annotations": {HOLD_ANNOTATION: None, **slinky.reason_gone(now.annotations)},
                 "resourceVersion": resource_version or now.resource_version,
             }
         }

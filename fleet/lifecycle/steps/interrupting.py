@@ -2,7 +2,7 @@
 
 Decides, before the first eviction of a drain: the head of a Ray cluster only with fault tolerance and a person's
 approval, a gang together with its other nodes, a job at its checkpoint or end where severity allows to wait, one of
-Slurm at its end. Refuses
+Slurm at its end, a node of Slurm that is a pod when Slurm has drained it. Refuses
 to hold back an unhealthy node for the sake of a gang or a checkpoint: what runs there fails anyway.
 """
 
@@ -20,10 +20,12 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.outcomes import Blocked
 from fleet.policy import approvals
 from fleet.policy.models import Approval
-from fleet.ports.cluster import SLURM_JOB, PodSeen
+from fleet.ports.cluster import SLURM_BUSY, SLURM_JOB, PodSeen
 
 LOOK_EVERY = 60.0
 """How often a job that is waited for is looked at: an early checkpoint is used within a minute."""
+DRAINED_WITHIN = 60.0
+"""Seconds within which Slinky's operator has told Slurm of a cordon; a fault in a hurry waits no longer for it."""
 MOST_MATES = 64
 """Nodes of a gang whose pods are read at a look; the first by name, where rank 0 usually is."""
 RAY_TYPE, RAY_SAVED = "ray.io/node-type", "ray.io/ft-enabled"
@@ -46,7 +48,9 @@ def gangs_of(pods: Sequence[PodSeen]) -> set[str]:
 def kept(ctx: Context, pods: Sequence[PodSeen]) -> Blocked | None:
     """Why the work of `pods` is not interrupted now; None when it may be."""
     held = _ray_head(ctx, [pod for pod in pods if pod.labels.get(RAY_TYPE) == "head"])
-    if held is not None or urgent(ctx) or ctx.step.memo.get("waits_for_nobody"):
+    hurried = urgent(ctx) or bool(ctx.step.memo.get("waits_for_nobody"))
+    held = held or _slurmd(ctx, [pod for pod in pods if pod.slurm], hurried)
+    if held is not None or hurried:
         return held
     slurm = _slurm(pods)
     if slurm is not None:
@@ -87,6 +91,20 @@ def _ray_head(ctx: Context, heads: Sequence[PodSeen]) -> Blocked | None:
         f"and the workers wait for it for some minutes."
     )
     return Blocked("ray_head", text, LOOK_EVERY, said.until)
+
+
+def _slurmd(ctx: Context, nodes: Sequence[PodSeen], hurried: bool) -> Blocked | None:
+    """Slinky drains in Slurm what is cordoned here. Its pod goes when Slurm says that the drain stands and nothing is
+    left; in a hurry when the drain stands (its budget still keeps it while it is busy), or was waited for in vain."""
+    undrained = [pod.key for pod in nodes if "Drain" not in pod.slurm]
+    if undrained and not (hurried and ctx.elapsed() > DRAINED_WITHIN):
+        text = f"Slurm has not drained {gangs_joined.named(undrained)} yet, which its operator does of a cordoned node."
+        return Blocked(gangs_joined.JOB_WAIT, text, 5)
+    busy = [pod.key for pod in nodes if SLURM_BUSY.intersection(pod.slurm)]
+    if busy and not hurried:
+        text = f"Slurm lets running jobs end on {gangs_joined.named(busy)}, which takes no new ones."
+        return Blocked(gangs_joined.JOB_WAIT, text, LOOK_EVERY)
+    return None
 
 
 def _slurm(pods: Sequence[PodSeen]) -> Blocked | None:

@@ -49,6 +49,8 @@ WORKLOADS: dict[str, Reason] = {
                 "%(now)s GPU-h (%(gpus)s GPUs, %(since)s); then %(then)s GPU-h, and waiting costs "
                 "%(waiting)s GPU-h. Not longer than until %(latest)s UTC."
             ),
+            noop("Slurm has not drained %(pods)s yet, which its operator does of a cordoned node."),
+            noop("Slurm lets running jobs end on %(pods)s, which takes no new ones."),
             noop(
                 "Slurm lets running jobs end on a drained node: %(jobs)s; their time limit ends at %(at)s UTC. A "
                 "requeue is only for a fault in a hurry."

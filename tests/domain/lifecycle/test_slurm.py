@@ -115,3 +115,41 @@ def test_a_node_that_cannot_be_tested_is_given_to_people_and_never_returned(
     world.run(3 * 3600)
     assert "could not be tested" in Ticket.objects.get(workflow_id=workflow.pk).reason
     assert world.nodes[NODE].unschedulable and state_of(NODE) == "awaiting_repair"
+
+
+def slurmd(*states: str) -> Any:
+    return a_pod("train-0", NODE, owner="NodeSet/train", gang="", slurm=states)
+
+
+def test_a_slurmd_pod_goes_when_slurm_has_drained_it_and_nothing_is_left(build: Build) -> None:
+    world = put(build(NODE), slurmd("Idle"))
+    workflow = planned_drain(world, NODE)
+    world.run(120)
+    assert "has not drained train/train-0 yet" in again(workflow).blocked_text
+    for states in (("Allocated", "Drain"), ("Drain", "Mixed"), ("Completing", "Drain", "Idle")):
+        put(world, slurmd(*states))
+        world.run(600)
+        assert "running jobs end on train/train-0" in again(workflow).blocked_text, states
+        assert writes(world, "evict") == []
+    put(world, slurmd("Drain", "Idle"))
+    assert world.run(120, lambda: drain_of(workflow).state == "done")
+    assert writes(world, "evict") == ["train/train-0"]
+
+
+def test_in_a_hurry_it_goes_when_the_drain_stands_and_its_budget_speaks_for_its_jobs(build: Build) -> None:
+    world = put(build(NODE), slurmd("Allocated"))
+    world.budgets["train-0"] = "train/slurmd"
+    workflow = fault(world, NODE)
+    world.run(30)
+    assert "has not drained" in again(workflow).blocked_text and writes(world, "evict") == []
+    put(world, slurmd("Allocated", "Drain"))
+    world.run(60)
+    assert again(workflow).blocked_code == "pdb"
+    world.budgets.clear()
+    assert world.run(120, lambda: drain_of(workflow).state == "done")
+
+
+def test_in_a_hurry_an_operator_that_does_not_drain_is_not_waited_for_for_ever(build: Build) -> None:
+    world = put(build(NODE), slurmd("Idle"))
+    workflow = fault(world, NODE)
+    assert world.run(300, lambda: drain_of(workflow).state == "done" if Step.objects.filter(verb="drain") else False)

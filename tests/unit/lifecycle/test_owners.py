@@ -82,6 +82,10 @@ def test_annotations_and_a_deletion() -> None:
     reason = {"nodeset.slinky.slurm.net/node-cordon-reason": "fan"}
     assert marks(annotations=reason) == []
     assert marks(annotations=reason, unschedulable=True) == [("Slurm (Slinky)", HOLDING)]
+    ours = {"nodeset.slinky.slurm.net/node-cordon-reason": "Muster hold 17/op: Xid 79"}
+    assert marks(annotations=ours, unschedulable=True) == []
+    slurm = {"muster.dev/slurm-out": "DRAIN by kim: fan", "muster.dev/slurm-work": "REBOOT_ISSUED"}
+    assert marks(annotations=slurm, unschedulable=True) == [("Slurm", WORKING), ("Slurm", HOLDING)]
 
 
 def test_the_autoscaler_and_nvsentinel_tell_since_when() -> None:
