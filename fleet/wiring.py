@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from fleet import wiring_slurm
+from fleet import wiring_gangs, wiring_slurm
 from fleet.inventory.models import Bmc, Cluster, Provisioner
 from fleet.inventory.references import secret as _secret
 from fleet.inventory.targets import BadTargets, FabricSource
@@ -102,7 +102,8 @@ def gang_manifest(document: Any) -> Manifest | None:
 def gang_polls(cluster: Cluster) -> list[GangPoll]:
     """The schedulers of the cluster that have no watch and are asked again and again."""
     with _lock:
-        return [wiring_slurm.poll(cluster)] if cluster.slurm_url else []
+        found = [wiring_slurm.poll(cluster)] if cluster.slurm_url else []
+        return [*found, *wiring_gangs.polls(cluster)]
 
 
 def slurm_missing(cluster: Cluster) -> list[str]:

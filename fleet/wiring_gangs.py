@@ -1,6 +1,7 @@
 """From a cluster's settings to what is asked about its gangs beside the API server. Part of `fleet.wiring`.
 
-Decides which credential goes where. Imports adapters lazily. Refuses to judge addresses: whoever calls has.
+Decides which credential goes where, and caches one poll per configuration. Imports adapters lazily. Refuses to judge
+addresses: whoever calls has.
 """
 
 from __future__ import annotations
@@ -8,7 +9,11 @@ from __future__ import annotations
 from django.conf import settings
 
 from fleet.gangs.dashboards import Place
+from fleet.inventory.models import Cluster
+from fleet.ports.gangs import GangPoll
 from fleet.ports.ray import RayDashboard
+
+_polls: dict[tuple[object, ...], GangPoll] = {}
 
 
 def ray_dashboard(place: Place, ip: str) -> RayDashboard:
@@ -18,3 +23,23 @@ def ray_dashboard(place: Place, ip: str) -> RayDashboard:
     token = str(settings.RAY_TOKEN) if place.gets_token(settings.RAY_TOKEN_NAMESPACES) else ""
     timeout = settings.RAY_TIMEOUT
     return ray.dashboard(ray.Connection(place.url, ip, token, timeout=timeout, patience=3 * timeout))
+
+
+def polls(cluster: Cluster) -> list[GangPoll]:
+    """The schedulers of a Kubernetes cluster that have no resources to watch. One thread at a time."""
+    return [_yunikorn(cluster)] if cluster.yunikorn_url else []
+
+
+def yunikorn_missing(cluster: Cluster) -> list[str]:
+    """What a look at its YuniKorn shows to be missing, in words; [] without one. PortError when it cannot be asked."""
+    return list(_yunikorn(cluster).read().troubles) if cluster.yunikorn_url else []
+
+
+def _yunikorn(cluster: Cluster) -> GangPoll:
+    key = ("yunikorn", cluster.pk, cluster.yunikorn_url, cluster.yunikorn_ca)
+    if key not in _polls:
+        from fleet.adapters import yunikorn
+
+        ca = cluster.yunikorn_ca
+        _polls[key] = yunikorn.poll(yunikorn.Connection(cluster.yunikorn_url, verify=ca != "insecure" and (ca or True)))
+    return _polls[key]

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
-from fleet.inventory import lease, metrics, slurm
+from fleet.inventory import lease, metrics, slurm, yunikorn
 from fleet.inventory.models import Cluster, Provisioner
 from fleet.inventory.topology import DEFAULT_KEYS, EVERY_NODE, parse_selector
 
@@ -38,6 +38,8 @@ class Registration:
     slurm_ca: str | None = None
     slurm_scontrol: str | None = None
     slurm_conf: str | None = None
+    yunikorn_url: str | None = None
+    yunikorn_ca: str | None = None
     prometheus_url: str | None = None
     prometheus_credential: str | None = None
     prometheus_tenant: str | None = None
@@ -64,6 +66,7 @@ class Registration:
         parse_selector(given.get("selector", ""))
         metrics.check(given)
         slurm.check(given)
+        yunikorn.check(given)
         _check_provisioner(given)
         return given
 

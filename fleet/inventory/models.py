@@ -56,6 +56,8 @@ class Cluster(models.Model):
     slurm_ca = models.CharField(max_length=500, default="", blank=True)  # "" system CAs, "insecure", or a path
     slurm_scontrol = models.CharField(max_length=500, default="", blank=True)  # path, where REST cannot act
     slurm_conf = models.CharField(max_length=500, default="", blank=True)  # its slurm.conf, "" the usual place
+    yunikorn_url = models.CharField(max_length=1024, default="", blank=True)
+    yunikorn_ca = models.CharField(max_length=500, default="", blank=True)  # "" system CAs, "insecure", or a path
     prometheus_url = models.CharField(max_length=1024, default="", blank=True)
     prometheus_credential = models.CharField(max_length=300, default="", blank=True)  # env:NAME or file:PATH
     prometheus_tenant = models.CharField(max_length=200, default="", blank=True)  # X-Scope-OrgID, or "Header=value"

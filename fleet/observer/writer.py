@@ -25,7 +25,10 @@ from fleet.ports.cluster import NodeSeen
 log = logging.getLogger(__name__)
 BATCH = 250
 ALIASES_EVERY, CLUSTER_EVERY = 30.0, 5.0
-SOURCES = ("kubeconfig", "context", "in_cluster", "targets_file", "slurm_url", "slurm_user", "slurm_token")
+SOURCES = (
+    "kubeconfig", "context", "in_cluster", "targets_file", "slurm_url", "slurm_user", "slurm_token",
+    "yunikorn_url", "yunikorn_ca",
+)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -43,6 +43,8 @@ class Command(BaseCommand):
         add.add_argument("--act-kubeconfig", help="credential that acts; without it nothing is ever written")
         add.add_argument("--in-cluster", action="store_true", default=None, help="use this pod's service account")
         _add_slurm(add)
+        add.add_argument("--yunikorn", dest="yunikorn_url", metavar="URL", help="address of YuniKorn's REST API")
+        add.add_argument("--yunikorn-ca", metavar="FILE", help="certificate authority, or 'insecure'")
         _add_metrics(add)
         add.add_argument(
             "--targets", dest="targets_file", metavar="FILE", help="list of nodes, exporters and fabric managers (YAML)"
@@ -92,11 +94,12 @@ class Command(BaseCommand):
         missing: list[str] = []
         if not cluster.selector:
             missing.append("No node is managed yet: opt nodes in with --selector (or '*').")
-        from fleet import wiring
+        from fleet import wiring, wiring_gangs
 
         checks: list[Callable[[], list[str]]] = [
             lambda: wiring.metrics_missing(cluster),
             lambda: wiring.slurm_missing(cluster),
+            lambda: wiring_gangs.yunikorn_missing(cluster),
         ]
         if wiring.has_nodes(cluster):
             checks.append(lambda: wiring.reader(cluster).check())
