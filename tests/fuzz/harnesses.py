@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fuzz import files, texts, wires
+from tests.fuzz import files, slurm, texts, wires
 
 HARNESSES: dict[str, Callable[[bytes], None]] = {
     "exposition": texts.exposition,
@@ -22,6 +22,7 @@ HARNESSES: dict[str, Callable[[bytes], None]] = {
     "promql": files.promql,
     "kubernetes": files.kubernetes,
     "redfish": files.redfish,
+    "slurm": slurm.slurm,
     "inventory_csv": files.inventory_csv,
     "inventory_yaml": files.inventory_yaml,
     "site_rules": files.site_rules,

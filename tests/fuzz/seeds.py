@@ -127,6 +127,23 @@ def _promql() -> list[bytes]:
             *_odd(matrix, b"1800000000", b'"0"', b'{"gpu": "0"}')]  # fmt: skip
 
 
+def _slurm() -> list[bytes]:
+    node = {"name": "n1", "state": ["IDLE", "DRAIN"], "reason": "Muster hold 1/2 by m-1: x | before: y", "gres": "gpu:h100:8(S:0-1)",
+            "boot_time": {"set": True, "infinite": False, "number": 7777}, "partitions": ["a"], "address": "10.0.0.1"}  # fmt: skip
+    job = {
+        "job_id": 7777,
+        "job_state": "RUNNING",
+        "nodes": "n[1-3,7]",
+        "partition": "a,b",
+        "tres_req_str": "cpu=1,gres/gpu=8",
+    }
+    whole = _json(
+        {"nodes": [node, 7], "jobs": [job, None], "partitions": [{"name": "a", "partition": {"state": ["UP"]}}]}
+    )
+    texts = [b"gpu-[01-03,07],x[1-2][3-4]", b"gpu:a:8K,gpu", b"a.eyJleHAiOjF9.b", b"[" * 200, b"n[0-99999999]"]
+    return [whole, *texts, *_odd(whole, b"7777", b'"n1"')]
+
+
 def _kubernetes() -> list[bytes]:
     node = {
         "metadata": {"name": "n1", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}, "creationTimestamp": "2026-05-01T12:00:00Z"},
@@ -265,6 +282,7 @@ def seeds() -> dict[str, list[bytes]]:
         "promql": _promql(),
         "kubernetes": _kubernetes(),
         "redfish": _redfish(),
+        "slurm": _slurm(),
         "inventory_csv": [
             CSV,
             b"",

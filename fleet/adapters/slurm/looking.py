@@ -21,8 +21,10 @@ from fleet.ports.cluster import Change, EventSeen, NodeSeen, PodSeen, RequestSee
 from fleet.ports.errors import NotFound, PortError, TemporaryError
 from fleet.ports.shapes import items, text
 
-LOOK_EVERY = 3.0
+LOOK_LEAST, LOOK_MOST, LOOK_SHARE = 3.0, 30.0, 10
+"""Seconds between two looks: ten times as long as a look takes, within these bounds, for slurmctld locks meanwhile."""
 PAUSE = 0.1
+LONGEST_NAME = 253
 HEARTBEAT_EVERY = timedelta(seconds=20)
 """A node of which nothing else differs is told anew so often: a change of its heartbeat alone is worth no more."""
 BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
@@ -45,7 +47,7 @@ class SlurmReader:
 
     def nodes(self) -> list[NodeSeen]:
         now = self._clock.now()
-        return [seen.node(raw, now) for raw in items(self._rest.get("nodes").get("nodes")) if text(raw.get("name"))]
+        return [seen.node(raw, now) for raw in items(self._rest.get("nodes").get("nodes")) if _named(raw)]
 
     def node(self, name: str) -> NodeSeen:
         return seen.node(self._raw(name), self._clock.now())
@@ -98,6 +100,7 @@ class SlurmReader:
         known: dict[str, Item] = {}
         first = True
         while not stop():
+            began = time.monotonic()
             try:
                 found = {_key(item): item for item in look()}
             except PortError as error:
@@ -109,12 +112,17 @@ class SlurmReader:
                 if first:
                     yield Change("synced", names=frozenset(known))
                     first = False
-            _wait(stop)
+            _wait(stop, min(max(LOOK_SHARE * (time.monotonic() - began), LOOK_LEAST), LOOK_MOST))
 
 
 def _kept(old: Item | None, new: Item, same: Callable[[Item, Item], bool]) -> Item:
     """The old object where nothing differs, so that who compares by identity sees no change."""
     return old if old is not None and same(old, new) else new
+
+
+def _named(raw: dict[str, Any]) -> bool:
+    """A node without a name, or with one that no table holds, is none."""
+    return 0 < len(text(raw.get("name"))) <= LONGEST_NAME
 
 
 def _changes(before: dict[str, Item], after: dict[str, Item]) -> Iterator[Change]:
@@ -144,7 +152,7 @@ def _same_node(old: Item, new: Item) -> bool:
     return replace(old, heartbeat_at=new.heartbeat_at) == new
 
 
-def _wait(stop: Callable[[], bool]) -> None:
-    end = time.monotonic() + LOOK_EVERY
+def _wait(stop: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
     while not stop() and time.monotonic() < end:
         time.sleep(PAUSE)
