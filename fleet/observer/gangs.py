@@ -73,7 +73,8 @@ class Gangs:
         self._columns = Columns()
         self._watched: dict[Kind, threading.Thread] = {}
         self._unlisted: set[str] = set()
-        self._discovered_at = self._polled_at = self._outs_at = float("-inf")
+        self._unpolled: set[str] | None = None  # systems that are asked and have not answered yet
+        self._discovered_at = self._outs_at = float("-inf")
         self._why_out: Mapping[str, Out] = {}
         self._begun_at = session.clock.monotonic()
         self.pods_listed = threading.Event()
@@ -151,8 +152,14 @@ class Gangs:
         self._conditions.watch(state, self._session.clock.now())
 
     def poll(self) -> None:
-        """Ask the systems that have no watch. One that does not answer keeps what it said last, and that is stated."""
-        for poll in self._polls():
+        """Ask the systems that have no watch. One that does not answer keeps what it said last, and that is stated.
+
+        In a thread of its own: a system that is slow holds up nobody who watches.
+        """
+        polls = self._polls()
+        if self._unpolled is None:
+            self._unpolled = {poll.system for poll in polls}
+        for poll in polls:
             try:
                 reading = poll.read()
             except PortError as error:
@@ -160,6 +167,7 @@ class Gangs:
                 continue
             with self._lock:
                 self._roster.reading(reading, poll.system)
+            self._unpolled.discard(poll.system)
             if reading.troubles:
                 self._conditions.state(f"gangs_{poll.system}", " ".join(reading.troubles)[:500], reading.at)
             else:
@@ -170,9 +178,6 @@ class Gangs:
     def turn(self) -> None:
         session = self._session
         self.discover()
-        if session.clock.monotonic() - self._polled_at >= POLL_EVERY:
-            self._polled_at = session.clock.monotonic()
-            self.poll()
         if not self._whole():
             return
         if not self._ledger.loaded:
@@ -196,7 +201,8 @@ class Gangs:
         if not (self.pods_listed.is_set() and self._world.nodes_synced.is_set()):
             return False
         waited = self._session.clock.monotonic() - self._begun_at
-        return not self._unlisted or waited > PATIENCE
+        unpolled = self._polls() if self._unpolled is None else self._unpolled
+        return not (self._unlisted or unpolled) or waited > PATIENCE
 
     def judge(self) -> Board:
         now = self._session.clock.monotonic()

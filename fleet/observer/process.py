@@ -35,7 +35,7 @@ from fleet.observer.front import PLAIN, Front, Tls, listen
 from fleet.observer.gangasks import GangAsks
 from fleet.observer.gangendings import GangEndings
 from fleet.observer.gangminutes import GangMinutes
-from fleet.observer.gangs import TURN_EVERY, Gangs
+from fleet.observer.gangs import POLL_EVERY, TURN_EVERY, Gangs
 from fleet.observer.gangwatch import GangWatch
 from fleet.observer.grey import Grey
 from fleet.observer.judge import Judge
@@ -193,6 +193,7 @@ class Observer:
         self._add(Loop(session, "targets", self.listed.look, LOOK_EVERY))
         self._add(self.pages)
         self._add(Loop(session, "gangs", self._guarded(self.gangs.turn), TURN_EVERY))
+        self._add(Loop(session, "gang-polls", self.gangs.poll, POLL_EVERY))
         self._add(Loop(session, "ray", self.ray.turn, RAY_EVERY))
         self._thread("gang-asks", GangAsks(session, self.gangs).run)
         self._thread("ready", self._announce)

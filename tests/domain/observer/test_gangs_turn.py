@@ -11,12 +11,13 @@ from django.test.utils import CaptureQueriesContext
 from fleet.gangs.models import GangCondition, GangRow
 from fleet.inventory import lease
 from fleet.observer.conditions import Conditions
-from fleet.observer.gangs import Gangs
+from fleet.observer.gangs import PATIENCE, Gangs
 from fleet.observer.gangwatch import LOOK_EVERY, GangWatch
 from fleet.observer.session import Session, Stopping
 from fleet.observer.world import World
 from fleet.ports.cluster import Change
-from fleet.ports.gangs import Spoken
+from fleet.ports.errors import TemporaryError
+from fleet.ports.gangs import Reading, Spoken, System
 from tests.builders import T0, TestClock
 from tests.gang_builders import an_object
 from tests.unit.gangs.ray_scenes import a_cluster_object, a_group, ray_facts
@@ -56,6 +57,59 @@ def test_a_turn_without_news_asks_and_writes_nothing(gangs: Gangs, clock: TestCl
         with CaptureQueriesContext(connection) as queries:
             gangs.turn()
         assert len(queries) == 0
+
+
+class Asked:
+    """A scheduler that is asked, and answers or not."""
+
+    system: System = "yunikorn"
+
+    def __init__(self) -> None:
+        self.away = False
+
+    def read(self) -> Reading:
+        if self.away:
+            raise TemporaryError("YuniKorn cannot be reached.")
+        return Reading(T0, (an_object("yunikorn", "llm", wanted=2),))
+
+
+def test_the_first_answer_of_who_is_asked_is_waited_for_and_the_last_one_is_kept(
+    session: Session, clock: TestClock
+) -> None:
+    world, asked, stated = World(), Asked(), Conditions()
+    world.nodes_synced.set()
+    gangs = Gangs(session, world, stated, lambda: None, lambda: [asked], dict)
+    gangs.pods_listed.set()
+    asked.away = True
+    gangs.turn()
+    gangs.poll()
+    gangs.turn()
+    assert not GangRow.objects.exists(), "what a late answer would tell is not called gone before"
+    assert [one["code"] for one in stated.changed(0) or []] == ["gangs_yunikorn"]
+    asked.away = False
+    gangs.poll()
+    gangs.turn()
+    assert GangRow.objects.get().gone_at is None and stated.changed(0) == []
+    asked.away = True
+    gangs.poll()
+    clock.tick(60)
+    gangs.turn()
+    assert GangRow.objects.get().gone_at is None
+
+
+def test_who_never_answers_does_not_hold_up_the_others_for_ever(session: Session, clock: TestClock) -> None:
+    world, asked = World(), Asked()
+    world.nodes_synced.set()
+    gangs = Gangs(session, world, Conditions(), lambda: None, lambda: [asked], dict)
+    gangs.pods_listed.set()
+    asked.away = True
+    speak(gangs, a_cluster_object(EXACT))
+    gangs.poll()
+    gangs.turn()
+    assert not GangRow.objects.exists()
+    clock.tick(PATIENCE + 1)
+    gangs.turn()
+    assert GangRow.objects.get().system == "ray"
 
 
 def test_whoever_lost_the_lease_writes_neither(gangs: Gangs, session: Session, clock: TestClock) -> None:
