@@ -83,7 +83,7 @@ def _wanted(objects: Sequence[GangObject], alive: Sequence[Member]) -> int:
     told = next((one.wanted for one in order if one.wanted is not None), None)
     if told is not None:
         return max(0, told)
-    return max((member.total for member in alive if member.total), default=len(alive))
+    return max((member.total for member in alive if member.total), default=sum(not member.ending for member in alive))
 
 
 def _minimum(objects: Sequence[GangObject], wanted: int) -> int:
@@ -102,7 +102,7 @@ def _state(objects: Sequence[GangObject], placed: int, started: int, minimum: in
     if not placed and any(one.suspended for one in _commanding(objects)):
         return "suspended"
     if not wanted and not placed:
-        return "finished" if any(one.finished for one in objects) else "suspended"
+        return "finished" if not objects or any(one.finished for one in objects) else "suspended"
     if placed < minimum or not placed:
         return "partial" if placed else "waiting"
     return "running" if started >= minimum else "starting"

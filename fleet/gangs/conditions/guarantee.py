@@ -2,7 +2,8 @@
 
 Decides by the group that its scheduler places by: there is none; it asks for fewer than are wanted; it asks for another
 number than it should, because it was never brought up to date (scheduler-plugins, kuberay#5205); its system gave it up
-(YuniKorn's Soft style after the placeholders' time-out). Refuses to speak of what needs no gang: one pod, or no GPU.
+(YuniKorn's Soft style after the placeholders' time-out). Refuses to speak of what needs no gang: one pod, or no GPU;
+and of a group that its pods name and that is not there: it comes a moment later than they, or went a moment before.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections.abc import Iterator
 from fleet.gangs.conditions.condition import Condition, found
 from fleet.gangs.conditions.rayfacts import cluster_of, desired, workers
 from fleet.gangs.form import Gang
+from fleet.ports.gangs import ref_of
 from fleet.ports.ray import RayFacts
 
+_GROUPS = ("PodGroup", "Application")  # what schedulers place by
 _OF_ONE_POD = ("pods", "slinky")  # pods that no object groups; nodes of Slurm, whose jobs are the gangs
 
 
@@ -26,6 +29,8 @@ def guarantee(gang: Gang) -> Iterator[Condition]:
                     wanted=gang.wanted)  # fmt: skip
         return
     placing = [one for one in gang.objects if one.places]
+    if not placing and (not gang.members or _names_a_group(gang)):
+        return
     if not placing or gang.guarantee == "none":
         yield found("guarantee_none", gang.key, "warning", wanted=gang.wanted)
         return
@@ -40,6 +45,10 @@ def guarantee(gang: Gang) -> Iterator[Condition]:
         yield found("guarantee_stale", gang.key, "warning", group.ref.name, minimum=group.minimum, whole=whole)
     elif cluster.ray.autoscaling and group.minimum < whole:
         yield found("guarantee_partial", gang.key, "warning", group.ref.name, minimum=group.minimum, whole=whole)
+
+
+def _names_a_group(gang: Gang) -> bool:
+    return any(ref_of(link).kind in _GROUPS for member in gang.members for link in member.links)
 
 
 def guarantee_asked(key: str, facts: RayFacts) -> Iterator[Condition]:

@@ -11,7 +11,7 @@ import orjson
 
 from fleet.simulator.gangs.drivers import Bundles, Driver, Drivers, Ray
 from fleet.simulator.gangs.plan import Team
-from fleet.simulator.gangs.shapes import HEAD
+from fleet.simulator.gangs.shapes import HEAD, gpus_of
 from fleet.simulator.host import identity
 from fleet.simulator.store import Record
 from fleet.simulator.web import Request, Response, json_response
@@ -40,7 +40,7 @@ class Dashboards:
             case "api/v0/placement_groups":
                 return _listing([_group(driver.group) for driver in ray.drivers])
             case "api/v0/nodes":
-                return _listing([_node(record, ray) for record in nodes])
+                return _listing([_node(record) for record in nodes])
             case "api/v0/actors":
                 return _listing([actor for driver in ray.drivers for actor in _actors(driver)])
             case "api/v0/tasks":
@@ -95,10 +95,11 @@ def _group(group: Bundles) -> Json:
     }
 
 
-def _node(record: Record, ray: Ray) -> Json:
+def _node(record: Record) -> Json:
     head = record.labels["ray.io/group"] == HEAD
     pod = orjson.loads(record.body)
-    total = {"CPU": 4.0 if head else 16.0, "memory": 16.0e9} | ({} if head else {"GPU": float(ray.team.gpus)})
+    gpus = gpus_of({"template": pod})
+    total = {"CPU": 4.0 if head else 16.0, "memory": 16.0e9} | ({"GPU": float(gpus)} if gpus else {})
     return {
         "node_id": _id(record.key),
         "node_ip": pod["status"].get("podIP", ""),

@@ -157,16 +157,14 @@ class Drivers:
     def _fates(self, ray: Ray) -> None:
         team = ray.team
         if team.oom_at:
-            self.timeline.after(team.oom_at, lambda: self._kill(ray, head=False))
-        if team.head_dies_at:
-            self.timeline.after(team.head_dies_at, lambda: self._kill(ray, head=True))
+            self.timeline.after(team.oom_at, lambda: self._out_of_memory(ray))
         if team.ends_after:
             self.timeline.after(team.ends_after, lambda: self._over(ray, ray.drivers[-1], "SUCCEEDED", ""))
 
-    def _kill(self, ray: Ray, *, head: bool) -> None:
-        running = [r for r in self.operator.pods_of(ray.key) if r.ready and (r.labels["ray.io/group"] == HEAD) is head]
-        if running and self.rays.get(ray.key) is ray:
-            victim = running[-1]
+    def _out_of_memory(self, ray: Ray) -> None:
+        workers = [r for r in self.operator.pods_of(ray.key) if r.ready and r.labels["ray.io/group"] != HEAD]
+        if workers and self.rays.get(ray.key) is ray:
+            victim = workers[-1]
             self.kubelets.finish(victim.key, victim.uid, 137, OUT_OF_MEMORY, "OOMKilled")
 
     def _worker_died(self, ray: Ray, pod: Record) -> None:

@@ -34,7 +34,7 @@ class Team:
 
     `least` and `most` are the bounds of its worker group (0: as many as `workers`); `autoscaler` with `idle` seconds.
     `gang`: its pods are placed by a pod group, else one by one. `bundles`: what its driver's placement group asks for
-    (0: one for each worker). `oom_at`, `head_dies_at`, `ends_after`: seconds after its driver started; 0 is never.
+    (0: one for each worker). `oom_at`, `ends_after`: seconds after its driver's placement group was whole, 0 is never.
     `resubmits`: somebody starts the driver again after it failed, in the same Ray cluster.
     """
 
@@ -61,7 +61,6 @@ class Team:
     ttl: int = 3600
     history: bool = True
     oom_at: float = 0.0
-    head_dies_at: float = 0.0
     ends_after: float = 0.0
     resubmits: bool = False
 

@@ -171,6 +171,17 @@ def codes(gang: Gang) -> list[tuple[str, str]]:
     return [(one.code, one.about) for one in guarantee(gang)]
 
 
+def test_a_group_that_pods_name_and_nobody_sees_yet_or_any_more_is_no_missing_guarantee() -> None:
+    """The group's own watch is a moment behind that of the pods; and what deletes a cluster deletes the group first."""
+    link = "coscheduling/PodGroup/train/llm"
+    for ending in (False, True):
+        pods = members_of(link, 4, ending=ending)
+        (joined,) = join([], pods).values()
+        assert codes(count(joined)) == []
+    (joined,) = join([an_object("ray", "llm", wanted=5)], []).values()
+    assert codes(count(joined)) == [], "its pods are not made yet, and its group neither"
+
+
 def test_a_ray_cluster_that_no_group_binds_has_no_guarantee() -> None:
     assert codes(a_ray_gang()) == [("guarantee_none", "")]
 

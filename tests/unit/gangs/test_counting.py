@@ -126,3 +126,10 @@ def test_the_counts_of_any_gang_add_up(
     assert gang.not_created == max(0, gang.wanted - len(pods))
     if gang.waits:
         assert sum(missing.count for missing in gang.missing) == gang.minimum - gang.placed
+
+
+def test_pods_that_end_without_any_object_are_no_gang_that_waits() -> None:
+    link = link_to("coscheduling", "llm")
+    (joined,) = join([], members_of(link, 3, ending=True)).values()
+    gang = count(joined)
+    assert (gang.state, gang.wanted, gang.gpus_held) == ("finished", 0, 24)
