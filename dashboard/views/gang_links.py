@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
@@ -45,6 +47,11 @@ class OutNode:
     ticket: str
     ticket_href: str
     members: int
+
+    @property
+    def returns(self) -> SafeString:
+        text = _('<a class="name mono" href="%(href)s">%(name)s</a> returns')
+        return SafeString(text % {"href": escape(self.href), "name": escape(self.name)})
 
 
 @lru_cache(maxsize=4096)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.utils.translation import gettext_lazy as _
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as lazy
 
 from dashboard import clock
 from dashboard.charts.gather import gather
@@ -24,11 +27,12 @@ from fleet.access.rights import VIEW
 from fleet.access.selectors import visible_clusters
 from fleet.readmodels import gang_conditions, gang_cost, gang_list, gang_names, queue_quota
 from fleet.readmodels.gang_list import GangLine, GangPage, Wanted
+from fleet.readmodels.gang_reasons import gpus, members
 from fleet.readmodels.gang_words import CONDITIONS
 
-ORDER_WORDS = {"idle": _("Held idle"), "wait": _("Wait"), "queue": _("Queue")}
+ORDER_WORDS = {"idle": lazy("Held idle"), "wait": lazy("Wait"), "queue": lazy("Queue")}
 STATES = ("waits", "idle", "starting", "suspended", "running", "finished")
-STATE_WORDS = {**gang_names.STATES, "waits": _("waiting"), "idle": _("holding idle GPUs")}
+STATE_WORDS = {**gang_names.STATES, "waits": lazy("waiting"), "idle": lazy("holding idle GPUs")}
 BADGES = 4  # conditions named beside a gang
 BLOCKING = 4  # nodes named beside a gang
 QUEUES_BESIDE = 8
@@ -39,7 +43,7 @@ def index(request: HttpRequest) -> HttpResponse:
     wanted, visible = wanted_of(request), visible_clusters(request.user, VIEW)
     part, now = request.GET.get("part", ""), clock.now()
     if part == "side":
-        return render(request, "queue/_side.html", _side(visible, wanted.cluster))
+        return render(request, "queue/_side.html", {"wanted": wanted, "now": now, **_side(visible, wanted.cluster)})
     page = gang_list.read(visible, wanted, now)
     context = {
         "now": now,
@@ -48,11 +52,12 @@ def index(request: HttpRequest) -> HttpResponse:
         "lines": [shown(line) for line in page.rows],
         "pager": _pager(request, page),
         "said": queues_said(page),
+        "many": len({line.cluster_id for line in page.rows}) > 1,
         "rows_url": f"{request.path}{address(request)}&part=rows",
     }
     if part == "rows":
         return render(request, "queue/_rows.html", context)
-    context |= _filters(request, page, wanted) | _side(visible, wanted.cluster)
+    context |= _filters(request, page, wanted)
     return render(request, "queue/list.html", context)
 
 
@@ -109,13 +114,34 @@ def shown(line: GangLine) -> dict[str, Any]:
         "bar": gather(line.placed, line.minimum, line.wanted, line.could_now, idle=idle, waits=line.waits),
         "why": line.why,
         "cost": gang_cost.cost(line.idle) if idle else "",
-        "turn": None if line.position is None else line.position + 1,
+        "size": f"{members(line.wanted)}, {gpus(line.gpus_wanted)}",
+        "where": _where(line),
+        "numbered": _numbered(line),
+        "held": _("%(gpus)s held idle") % {"gpus": gpus(line.gpus_held_idle)} if idle else "",
         "badges": line.conditions[:BADGES],
         "more": max(0, len(line.conditions) - BADGES),
         "out": [out_node(one, line.cluster) for one in line.blockers[:BLOCKING]],
         "others": max(0, len(line.blockers) - BLOCKING),
         "all_of": len(line.blockers),
     }
+
+
+def _where(line: GangLine) -> str:
+    queue = _("queue %(queue)s") % {"queue": line.queue} if line.queue else _("no queue")
+    if line.position is None:
+        return queue
+    return f"{queue}, {_('place %(n)s') % {'n': line.position + 1}}"
+
+
+def _numbered(line: GangLine) -> SafeString:
+    """Only numbers of ours go into the markup."""
+    told = [
+        _("<b>%(n)s</b> placed") % {"n": f"{line.placed:,}"},
+        *([_("<b>%(n)s</b> running") % {"n": f"{line.running:,}"}] if line.running != line.placed else []),
+        _("min <b>%(n)s</b>") % {"n": f"{line.minimum:,}"},
+        _("wanted <b>%(n)s</b>") % {"n": f"{line.wanted:,}"},
+    ]
+    return SafeString("".join(f"<span>{one}</span>" for one in told))
 
 
 def _pager(request: HttpRequest, page: GangPage) -> Pager:
@@ -129,6 +155,7 @@ def _filters(request: HttpRequest, page: GangPage, wanted: Wanted) -> dict[str, 
     numbers: Mapping[str, int] = {**tally.states, "waits": tally.waiting, "idle": tally.idle_gangs}
     return {
         "at": "gangs",
+        "side_url": f"{request.path}?{urlencode({'part': 'side', 'cluster': wanted.cluster})}",
         "states": [
             (state, STATE_WORDS[state], numbers.get(state, 0), address(request, state=state, page=""))
             for state in STATES
@@ -150,7 +177,6 @@ def _side(visible: gang_list.Visible, cluster: str) -> dict[str, Any]:
     queues = queue_quota.read(visible, cluster)
     return {
         "kinds": gang_conditions.kinds(within),
-        "side_url": f"?part=side&cluster={cluster}",
         "queues": [(line, [quota_bar(share) for share in line.shares[:2]]) for line in queues if line.shares][
             :QUEUES_BESIDE
         ],
