@@ -11,11 +11,10 @@ from fleet.adapters.kubernetes.needs import DEVICE, amounts
 from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
-    created_at,
     links_in,
     number,
-    owners_of,
     ref_of,
+    spoken,
     spoken_key,
 )
 from fleet.ports.gangs import GangObject, QueueObject, Quota, Spoken
@@ -28,21 +27,17 @@ def pod_group(raw: Raw) -> Spoken:
     ref = ref_of("coscheduling", "PodGroup", raw)
     spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
     phase = text(status.get("phase"))
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=True,
-                owners=owners_of(raw),
-                links=links_in(ref, raw),
-                created_at=created_at(raw),
-                started_at=moment(status.get("scheduleStartTime")) if phase in ("Running", "Finished") else None,
-                finished=phase in ("Finished", "Failed"),
-                phase=phase,
-                minimum=number(spec.get("minMember")),
-                guarantee="whole",
-            ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=True,
+            links=links_in(ref, raw),
+            started_at=moment(status.get("scheduleStartTime")) if phase in ("Running", "Finished") else None,
+            finished=phase in ("Finished", "Failed"),
+            phase=phase,
+            minimum=number(spec.get("minMember")),
+            guarantee="whole",
         ),
     )
 

@@ -13,13 +13,11 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
     conditions_of,
-    created_at,
     latest,
     number,
-    owners_of,
     ref_of,
     resumed_at,
-    spoken_key,
+    spoken,
     times,
 )
 from fleet.ports.gangs import GangObject, Part, Said, Spoken
@@ -38,26 +36,22 @@ def job_set(raw: Raw) -> Spoken:
     restarting, suspended = conditions.get("RestartingJobSet"), conditions.get("Suspended")
     is_suspended = spec.get("suspend") is True
     said = (suspended.said("SUSPENDED", "JobSet condition Suspended"),) if suspended and suspended.status else ()
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=False,
-                owners=owners_of(raw),
-                created_at=created_at(raw),
-                waits_since=latest(
-                    restarting.at if restarting is not None and restarting.status else None,
-                    None if is_suspended else resumed_at(suspended),
-                ),
-                ended_at=over.at if over else None,
-                finished=over is not None,
-                suspended=is_suspended,
-                phase=next((n for n in _PHASES if n in conditions and conditions[n].status), ""),
-                wanted=sum(part.wanted for part in parts),
-                parts=parts,
-                said=said or ((Said("SUSPENDED", "spec.suspend is true", None, "JobSet"),) if is_suspended else ()),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=False,
+            waits_since=latest(
+                restarting.at if restarting is not None and restarting.status else None,
+                None if is_suspended else resumed_at(suspended),
             ),
+            ended_at=over.at if over else None,
+            finished=over is not None,
+            suspended=is_suspended,
+            phase=next((n for n in _PHASES if n in conditions and conditions[n].status), ""),
+            wanted=sum(part.wanted for part in parts),
+            parts=parts,
+            said=said or ((Said("SUSPENDED", "spec.suspend is true", None, "JobSet"),) if is_suspended else ()),
         ),
     )
 

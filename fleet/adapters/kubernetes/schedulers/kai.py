@@ -16,12 +16,11 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
     conditions_of,
-    created_at,
     figure,
     links_in,
     number,
-    owners_of,
     ref_of,
+    spoken,
     spoken_key,
 )
 from fleet.ports.gangs import GangObject, Part, QueueObject, Quota, ReasonCode, Said, Spoken, Topology
@@ -45,25 +44,21 @@ def pod_group(raw: Raw) -> Spoken:
     stale_since = moment(notes.get(STALE))
     stale = Said("UNKNOWN", "Fewer members than its minimum run.", stale_since, STALE) if stale_since else None
     held = amounts(mapping(mapping(status.get("resourcesStatus")).get("allocated")))
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=True,
-                owners=owners_of(raw),
-                links=links_in(ref, raw),
-                queue=text(spec.get("queue")),
-                created_at=created_at(raw),
-                waits_since=moment(notes.get(EVICTED)),
-                started_at=moment(notes.get(STARTED)),
-                minimum=_minimum(spec),
-                parts=tuple(_parts(spec)),
-                said=tuple(_said(status)),
-                guarantee="whole",
-                gpus_idle=sum(n for name, n in held.items() if DEVICE.match(name)) if stale else None,
-                stale=stale,
-            ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=True,
+            links=links_in(ref, raw),
+            queue=text(spec.get("queue")),
+            waits_since=moment(notes.get(EVICTED)),
+            started_at=moment(notes.get(STARTED)),
+            minimum=_minimum(spec),
+            parts=tuple(_parts(spec)),
+            said=tuple(_said(status)),
+            guarantee="whole",
+            gpus_idle=sum(n for name, n in held.items() if DEVICE.match(name)) if stale else None,
+            stale=stale,
         ),
     )
 

@@ -12,13 +12,11 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
     conditions_of,
-    created_at,
     latest,
     number,
-    owners_of,
     ref_of,
     resumed_at,
-    spoken_key,
+    spoken,
 )
 from fleet.ports.gangs import GangObject, Part, Said, Spoken
 from fleet.ports.shapes import mapping, text
@@ -35,23 +33,19 @@ def train_job(raw: Raw) -> Spoken:
     suspended, trainer = spec.get("suspend") is True, mapping(spec.get("trainer"))
     nodes, asked = number(trainer.get("numNodes")), mapping(trainer.get("resourcesPerNode"))
     need = need_of({"containers": [{"resources": asked}]}) if asked else None
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=False,
-                owners=owners_of(raw),
-                created_at=created_at(raw),
-                waits_since=None if suspended else resumed_at(conditions.get("Suspended")),
-                ended_at=over.at if over else None,
-                finished=over is not None,
-                suspended=suspended,
-                phase=next((n for n in _PHASES if n in conditions and conditions[n].status), ""),
-                wanted=nodes,
-                parts=() if nodes is None else (Part(_NODES, max(0, nodes), need=need),),
-                said=(Said("SUSPENDED", "spec.suspend is true", None, "TrainJob"),) if suspended else (),
-            ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=False,
+            waits_since=None if suspended else resumed_at(conditions.get("Suspended")),
+            ended_at=over.at if over else None,
+            finished=over is not None,
+            suspended=suspended,
+            phase=next((n for n in _PHASES if n in conditions and conditions[n].status), ""),
+            wanted=nodes,
+            parts=() if nodes is None else (Part(_NODES, max(0, nodes), need=need),),
+            said=(Said("SUSPENDED", "spec.suspend is true", None, "TrainJob"),) if suspended else (),
         ),
     )
 
@@ -74,28 +68,24 @@ def pytorch_job(raw: Raw) -> Spoken:
     ends = (conditions.get(name) for name in ("Succeeded", "Failed"))
     over = next((end for end in ends if end is not None and end.status), None)
     restarting, suspended = conditions.get("Restarting"), policy.get("suspend") is True
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=False,
-                owners=owners_of(raw),
-                queue=text(mapping(policy.get("schedulingPolicy")).get("queue")),
-                created_at=created_at(raw),
-                waits_since=latest(
-                    restarting.at if restarting is not None and restarting.status else None,
-                    None if suspended else resumed_at(conditions.get("Suspended")),
-                ),
-                ended_at=over.at if over else None,
-                finished=over is not None,
-                suspended=suspended,
-                phase=next((name for name, c in reversed(conditions.items()) if c.status), ""),
-                wanted=sum(part.wanted for part in parts),
-                minimum=number(mapping(policy.get("schedulingPolicy")).get("minAvailable")),
-                parts=parts,
-                said=(Said("SUSPENDED", "runPolicy.suspend is true", None, "PyTorchJob"),) if suspended else (),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=False,
+            queue=text(mapping(policy.get("schedulingPolicy")).get("queue")),
+            waits_since=latest(
+                restarting.at if restarting is not None and restarting.status else None,
+                None if suspended else resumed_at(conditions.get("Suspended")),
             ),
+            ended_at=over.at if over else None,
+            finished=over is not None,
+            suspended=suspended,
+            phase=next((name for name, c in reversed(conditions.items()) if c.status), ""),
+            wanted=sum(part.wanted for part in parts),
+            minimum=number(mapping(policy.get("schedulingPolicy")).get("minAvailable")),
+            parts=parts,
+            said=(Said("SUSPENDED", "runPolicy.suspend is true", None, "PyTorchJob"),) if suspended else (),
         ),
     )
 

@@ -17,12 +17,11 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
     conditions_of,
-    created_at,
     latest,
     links_in,
     number,
-    owners_of,
     ref_of,
+    spoken,
     spoken_key,
 )
 from fleet.ports.gangs import GangObject, Part, QueueObject, Quota, ReasonCode, Said, Spoken, Topology
@@ -77,32 +76,28 @@ def workload(raw: Raw) -> Spoken:
     reserved, admitted = conditions.get("QuotaReserved"), conditions.get("Admitted")
     finished, started = conditions.get("Finished"), conditions.get("PodsReady")
     inactive = spec.get("active") is False
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=True,
-                owners=owners_of(raw),
-                links=links_in(ref, raw),
-                queue=text(mapping(status.get("admission")).get("clusterQueue")) or text(spec.get("queueName")),
-                priority=number(spec.get("priority")) or 0,
-                created_at=created_at(raw),
-                waits_since=_evicted_at(conditions),
-                started_at=started.at if started is not None and started.status else None,
-                ended_at=finished.at if finished is not None and finished.status else None,
-                finished=finished is not None and finished.status is True,
-                suspended=inactive,
-                admitted=(reserved is not None and reserved.status is True)
-                and (admitted is None or admitted.status is True),
-                phase=next((name for name in _PHASES if name in conditions and conditions[name].status), "Pending"),
-                wanted=sum(part.wanted for part in parts),
-                minimum=sum(part.wanted if part.minimum is None else part.minimum for part in parts),
-                parts=parts,
-                said=tuple(_said(conditions, inactive)),
-                unhealthy_nodes=tuple(text(node.get("name")) for node in items(status.get("unhealthyNodes"))),
-                guarantee="whole" if started is not None else "unknown",
-            ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=True,
+            links=links_in(ref, raw),
+            queue=text(mapping(status.get("admission")).get("clusterQueue")) or text(spec.get("queueName")),
+            priority=number(spec.get("priority")) or 0,
+            waits_since=_evicted_at(conditions),
+            started_at=started.at if started is not None and started.status else None,
+            ended_at=finished.at if finished is not None and finished.status else None,
+            finished=finished is not None and finished.status is True,
+            suspended=inactive,
+            admitted=(reserved is not None and reserved.status is True)
+            and (admitted is None or admitted.status is True),
+            phase=next((name for name in _PHASES if name in conditions and conditions[name].status), "Pending"),
+            wanted=sum(part.wanted for part in parts),
+            minimum=sum(part.wanted if part.minimum is None else part.minimum for part in parts),
+            parts=parts,
+            said=tuple(_said(conditions, inactive)),
+            unhealthy_nodes=tuple(text(node.get("name")) for node in items(status.get("unhealthyNodes"))),
+            guarantee="whole" if started is not None else "unknown",
         ),
     )
 

@@ -19,6 +19,7 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     number,
     owners_of,
     ref_of,
+    spoken,
     spoken_key,
 )
 from fleet.ports.gangs import GangObject, Guarantee, ReasonCode, Ref, Said, Spoken
@@ -62,21 +63,17 @@ def pod_group(raw: Raw) -> Spoken:
     if disrupted is not None and disrupted.status:
         code: ReasonCode = "PRIORITY_BEHIND" if disrupted.reason == "PreemptionByScheduler" else "UNKNOWN"
         said.append(disrupted.said(code, f"PodGroup condition DisruptionTarget: {disrupted.reason}"))
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=True,
-                owners=owners_of(raw),
-                links=links_in(ref, raw),
-                created_at=created_at(raw),
-                waits_since=disrupted.at if disrupted is not None and disrupted.status else None,
-                started_at=placed.at if placed is not None and placed.status else None,
-                minimum=least,
-                said=tuple(said),
-                guarantee=_guarantee(policy),
-            ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=True,
+            links=links_in(ref, raw),
+            waits_since=disrupted.at if disrupted is not None and disrupted.status else None,
+            started_at=placed.at if placed is not None and placed.status else None,
+            minimum=least,
+            said=tuple(said),
+            guarantee=_guarantee(policy),
         ),
     )
 

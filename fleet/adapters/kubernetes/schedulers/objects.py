@@ -6,13 +6,13 @@ Decides how they are read without trust. Refuses to know any system.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite, prod
 from typing import Any
 
 from fleet.adapters.kubernetes.gang import links_of
-from fleet.ports.gangs import ReasonCode, Ref, Said, Spoken, System
+from fleet.ports.gangs import GangObject, ReasonCode, Ref, Said, Spoken, System
 from fleet.ports.shapes import MOST, items, mapping, moment, text, texts, whole
 
 Raw = Mapping[str, Any]
@@ -50,6 +50,11 @@ def ref_of(system: System, kind: str, raw: Raw) -> Ref:
 def spoken_key(ref: Ref) -> str:
     """How the watch names the resource: `namespace/name`."""
     return f"{ref.namespace}/{ref.name}"
+
+
+def spoken(raw: Raw, one: GangObject) -> Spoken:
+    """Of a resource that speaks of one gang: with the owners and the birth that every resource tells alike."""
+    return Spoken(spoken_key(one.ref), (replace(one, owners=owners_of(raw), created_at=created_at(raw)),))
 
 
 def owners_of(raw: Raw) -> tuple[str, ...]:

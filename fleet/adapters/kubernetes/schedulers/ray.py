@@ -17,10 +17,9 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
     conditions_of,
-    created_at,
     number,
-    owners_of,
     ref_of,
+    spoken,
     spoken_key,
 )
 from fleet.adapters.kubernetes.schedulers.rayspec import facts_of, groups_of
@@ -48,25 +47,21 @@ def ray_cluster(raw: Raw) -> Spoken:
         said.append(Said("SUSPENDED", "spec.suspend is true", stated.at if stated else None, "RayCluster"))
     desired = number(status.get("desiredWorkerReplicas")) if _is_current(raw) else None
     provisioned = conditions.get("RayClusterProvisioned")
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=False,
-                owners=owners_of(raw),
-                created_at=created_at(raw),
-                started_at=provisioned.at if provisioned is not None and provisioned.status else None,
-                suspended=suspended,
-                phase=text(status.get("state")),
-                wanted=1 + (groups.wanted if desired is None else desired),
-                parts=groups.parts,
-                said=tuple(said),
-                guarantee="unknown",
-                ray=replace(
-                    _with_status(facts_of("RayCluster", raw, spec, groups), conditions, desired),
-                    address=_head_service(ref, spec, status),
-                ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=False,
+            started_at=provisioned.at if provisioned is not None and provisioned.status else None,
+            suspended=suspended,
+            phase=text(status.get("state")),
+            wanted=1 + (groups.wanted if desired is None else desired),
+            parts=groups.parts,
+            said=tuple(said),
+            guarantee="unknown",
+            ray=replace(
+                _with_status(facts_of("RayCluster", raw, spec, groups), conditions, desired),
+                address=_head_service(ref, spec, status),
             ),
         ),
     )
@@ -84,24 +79,20 @@ def ray_job(raw: Raw) -> Spoken:
     said = [Said("SUSPENDED", "spec.suspend is true", None, "RayJob")] if suspended else []
     if words and phase in ("Failed", "ValidationFailed", "Waiting"):
         said.append(Said("UNKNOWN", words, ends, f"RayJob {phase}: {text(status.get('reason'))}"))
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=False,
-                owners=owners_of(raw),
-                created_at=created_at(raw),
-                waits_since=moment(status.get("startTime")) if phase in ("Retrying", "Waiting") else None,
-                ended_at=ends,
-                finished=phase in ENDED_JOB,
-                suspended=suspended,
-                phase=phase,
-                wanted=1 + groups.wanted if groups.parts else None,  # its cluster's own count goes before
-                parts=groups.parts,
-                said=tuple(said),
-                ray=_of_job(facts_of("RayJob", raw, cluster_spec, groups), spec, status),
-            ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=False,
+            waits_since=moment(status.get("startTime")) if phase in ("Retrying", "Waiting") else None,
+            ended_at=ends,
+            finished=phase in ENDED_JOB,
+            suspended=suspended,
+            phase=phase,
+            wanted=1 + groups.wanted if groups.parts else None,  # its cluster's own count goes before
+            parts=groups.parts,
+            said=tuple(said),
+            ray=_of_job(facts_of("RayJob", raw, cluster_spec, groups), spec, status),
         ),
     )
 
@@ -112,23 +103,19 @@ def ray_service(raw: Raw) -> Spoken:
     config = mapping(spec.get("rayClusterConfig"))
     groups = groups_of(config)
     active = text(mapping(status.get("activeServiceStatus")).get("rayClusterName"))
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=False,
-                owners=owners_of(raw),
-                created_at=created_at(raw),
-                suspended=_is(conditions, "Suspended"),
-                phase=next((name for name, c in conditions.items() if c.status), ""),
-                wanted=1 + groups.wanted if groups.parts else None,
-                parts=groups.parts,
-                said=(Said("SUSPENDED", "The service is suspended.", conditions["Suspended"].at, "RayService"),)
-                if _is(conditions, "Suspended")
-                else (),
-                ray=RayFacts("RayService", cluster=active, version=text(config.get("rayVersion"))),
-            ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=False,
+            suspended=_is(conditions, "Suspended"),
+            phase=next((name for name, c in conditions.items() if c.status), ""),
+            wanted=1 + groups.wanted if groups.parts else None,
+            parts=groups.parts,
+            said=(Said("SUSPENDED", "The service is suspended.", conditions["Suspended"].at, "RayService"),)
+            if _is(conditions, "Suspended")
+            else (),
+            ray=RayFacts("RayService", cluster=active, version=text(config.get("rayVersion"))),
         ),
     )
 

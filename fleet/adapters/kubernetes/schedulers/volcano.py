@@ -16,11 +16,10 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
     conditions_of,
-    created_at,
     links_in,
     number,
-    owners_of,
     ref_of,
+    spoken,
     spoken_key,
 )
 from fleet.ports.gangs import GangObject, Part, QueueObject, Quota, ReasonCode, Said, Spoken, Topology
@@ -49,25 +48,21 @@ def pod_group(raw: Raw) -> Spoken:
         code = meaning_of(waits.message)
         code = _REASONS.get(waits.reason, "UNKNOWN") if code == "UNKNOWN" else code
         said.append(waits.said(code, f"PodGroup condition Unschedulable: {waits.reason}"))
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=True,
-                owners=owners_of(raw),
-                links=links_in(ref, raw),
-                queue=text(spec.get("queue")) or "default",
-                created_at=created_at(raw),
-                started_at=placed.at if placed is not None and placed.status and not waiting else None,
-                finished=phase == "Completed",
-                admitted=None if not phase else phase != "Pending",
-                phase=phase,
-                minimum=number(spec.get("minMember")),
-                parts=tuple(_parts(spec)),
-                said=tuple(said),
-                guarantee="whole",
-            ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=True,
+            links=links_in(ref, raw),
+            queue=text(spec.get("queue")) or "default",
+            started_at=placed.at if placed is not None and placed.status and not waiting else None,
+            finished=phase == "Completed",
+            admitted=None if not phase else phase != "Pending",
+            phase=phase,
+            minimum=number(spec.get("minMember")),
+            parts=tuple(_parts(spec)),
+            said=tuple(said),
+            guarantee="whole",
         ),
     )
 
@@ -104,27 +99,23 @@ def job(raw: Raw) -> Spoken:
     tasks, phase = items(spec.get("tasks")), text(state.get("phase"))
     level = topology_of(mapping(spec.get("networkTopology")))
     at = moment(state.get("lastTransitionTime"))
-    return Spoken(
-        spoken_key(ref),
-        (
-            GangObject(
-                ref,
-                places=False,
-                owners=owners_of(raw),
-                queue=text(spec.get("queue")) or "default",
-                created_at=created_at(raw),
-                waits_since=at if phase in ("Restarting", "Pending") else None,
-                ended_at=at if phase in _ENDED_JOB else None,
-                finished=phase in _ENDED_JOB,
-                suspended=phase in _STOPPED_JOB,
-                phase=phase,
-                wanted=sum(_replicas(task) for task in tasks),
-                minimum=number(spec.get("minAvailable")),
-                parts=tuple(_part(task, level) for task in tasks),
-                said=(Said("SUSPENDED", text(state.get("message")) or phase, at, f"Job state {phase}"),)
-                if phase in _STOPPED_JOB
-                else (),
-            ),
+    return spoken(
+        raw,
+        GangObject(
+            ref,
+            places=False,
+            queue=text(spec.get("queue")) or "default",
+            waits_since=at if phase in ("Restarting", "Pending") else None,
+            ended_at=at if phase in _ENDED_JOB else None,
+            finished=phase in _ENDED_JOB,
+            suspended=phase in _STOPPED_JOB,
+            phase=phase,
+            wanted=sum(_replicas(task) for task in tasks),
+            minimum=number(spec.get("minAvailable")),
+            parts=tuple(_part(task, level) for task in tasks),
+            said=(Said("SUSPENDED", text(state.get("message")) or phase, at, f"Job state {phase}"),)
+            if phase in _STOPPED_JOB
+            else (),
         ),
     )
 
