@@ -86,7 +86,7 @@ def hold(holds: Sequence[tuple[int, int]], ports_of: PortsOf, clock: Clock, timi
 def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, timing: Timing) -> str:
     """Run the current step once. Returns a word for the log: dropped, stale, or the outcome's kind."""
     workflow = (
-        Workflow.objects.select_related("node__pool", "cluster", "incident")
+        Workflow.objects.select_related("node__pool", "node__lifecycle", "cluster", "incident")
         .filter(pk=workflow_id, version=version, state__in=AWAKE)
         .first()
     )
@@ -94,7 +94,7 @@ def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, tim
         return "dropped"
     try:
         step = _step(workflow, clock.now())
-        lifecycle = NodeLifecycle.objects.get(node_id=workflow.node_id)
+        lifecycle: NodeLifecycle = workflow.node.lifecycle
         outcome = _guarded(workflow, step, lifecycle, ports_of, clock, timing)
         followed = persist.outcome(workflow, step, outcome, clock)
     except Stale:

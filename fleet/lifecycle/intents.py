@@ -101,13 +101,16 @@ def begin(
     changes: dict[str, Any] | None = None,
     node_state: NodeState | None = None,
     quiet: bool = False,
+    done: str = "",
 ) -> Intent:
     """Write the intent under the fence and commit. Raises Stale, Stopped, or BmcBusy while that BMC's slot is taken.
 
     `changes` go to the workflow in the same transaction, and `node_state` to the node; `quiet` leaves the audit row
-    out (reads of a BMC).
+    out (reads of a BMC). `done`: the words of one that is resolved from the start, for its act may be repeated.
     """
     intent = of(workflow, step, verb, target, now, op_id=op_id, bmc_id=bmc_id, before=before)
+    if done:
+        intent.outcome, intent.text, intent.resolved_at = DONE, done, now
     if bmc_id:
         _free_slot(bmc_id, now)
     try:

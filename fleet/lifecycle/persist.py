@@ -92,7 +92,7 @@ def _following(workflow: Workflow, goto: str) -> int:
 
 
 def _wait(workflow: Workflow, step: Step, came: Wait, now: datetime) -> int | None:
-    if step.text != came.text:
+    if step.text != came.text[:500]:
         Step.objects.filter(pk=step.pk).update(text=came.text[:500])
     if came.seconds > 0:
         write(workflow, Change({**NOT_BLOCKED, "wake_at": clock_back.soonest(now, came.seconds)}), now)
@@ -113,7 +113,8 @@ def _blocked(workflow: Workflow, step: Step, came: Blocked, now: datetime) -> No
         "blocked_until": until,
         "wake_at": None if came.code in grants.GUARD_CODES else clock_back.soonest(now, came.seconds),
     }
-    Step.objects.filter(pk=step.pk).update(text=came.text[:500])
+    if step.text != came.text[:500]:
+        Step.objects.filter(pk=step.pk).update(text=came.text[:500])
     told = [entry(workflow, "workflow.blocked", code=came.code, text=came.text)]
     silent = not fresh or came.code == grants.ASKING
     write(workflow, Change(changes, entries=[] if silent else told), now)

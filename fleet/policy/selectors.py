@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db import connection
 from django.db.models import Avg, F, Max, Q
 
 from fleet.health.models import Verdict
@@ -34,6 +35,10 @@ class Fleet:
     places: dict[int, Place]
     cluster_of: dict[int, int]
     tally: Tally
+
+
+ANY_HALT = """SELECT EXISTS (SELECT FROM policy_switch WHERE stopped)
+                  OR EXISTS (SELECT FROM policy_breaker WHERE cluster_id = %s AND state <> %s)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,10 @@ def told(switch: Switch, now: datetime) -> Decision:
 
 def halt(cluster_id: int, now: datetime) -> Decision | None:
     """What stops all new disruption in the cluster: the kill switch, or its breaker. None when nothing does."""
+    with connection.cursor() as cursor:  # asked between any two evictions, and hardly ever answered with yes
+        cursor.execute(ANY_HALT, [cluster_id, Breaker.CLOSED])
+        if not cursor.fetchone()[0]:
+            return None
     switch = stopped()
     return told(switch, now) if switch is not None else open_breaker(cluster_id, now)
 

@@ -117,7 +117,8 @@ def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> O
         return Wait(seconds, _paced(rate, turn[given:]))
     if found.refused:
         held = [pod for pod in turn if pod.uid in kept]
-        return _force(ctx, held) or _refused(ctx, kept, found.refused, rounds)
+        said = forcing.agreed(ctx.workflow, approvals.FORCE, ctx.now)
+        return _force(ctx, held, said) or _refused(ctx, kept, found.refused, rounds, said)
     many = f"{len(done)} {'eviction' if len(done) == 1 else 'evictions'} accepted"
     text = f"{many}: {named([pod.key for pod in done])}.{drain_told.losses(standing)}{told}"
     return Wait(_first_look(ctx, done), text)
@@ -144,9 +145,9 @@ def _intend(ctx: Context, pods: Sequence[PodSeen], ours: dict[str, str]) -> None
     before = {"pods": fresh, "bare": bare, "local_data": local}
     many = f"{len(fresh)} {'pod' if len(fresh) == 1 else 'pods'}"
     state = None if ctx.lifecycle.state == NodeState.DRAINING else NodeState.DRAINING
-    intent = intents.begin(ctx.workflow, ctx.step, "evict", many, ctx.now, before=before, node_state=state)
+    done = "Evictions are idempotent by UID; see the step for each answer."
+    intents.begin(ctx.workflow, ctx.step, "evict", many, ctx.now, before=before, node_state=state, done=done)
     ctx.lifecycle.state = NodeState.DRAINING
-    intents.resolve(intent, intents.DONE, "Evictions are idempotent by UID; see the step for each answer.", ctx.now)
 
 
 def _begin(ctx: Context, standing: Sequence[PodSeen]) -> str:
@@ -162,9 +163,8 @@ def _begin(ctx: Context, standing: Sequence[PodSeen]) -> str:
     return told
 
 
-def _force(ctx: Context, held: Sequence[PodSeen]) -> Outcome | None:
+def _force(ctx: Context, held: Sequence[PodSeen], said: forcing.Agreement) -> Outcome | None:
     """Delete what a budget keeps, where another person agreed to exactly these pods."""
-    said = forcing.agreed(ctx.workflow, approvals.FORCE, ctx.now)
     if said.state != Approval.APPROVED:
         return None
     pods = [pod for pod in held if pod.uid in said.pods]
@@ -186,7 +186,13 @@ def _force(ctx: Context, held: Sequence[PodSeen]) -> Outcome | None:
     return Wait(ctx.timing.poll, text)
 
 
-def _refused(ctx: Context, kept: evicting.Kept, refused: Sequence[tuple[PodSeen, PortError]], rounds: int) -> Outcome:
+def _refused(
+    ctx: Context,
+    kept: evicting.Kept,
+    refused: Sequence[tuple[PodSeen, PortError]],
+    rounds: int,
+    said: forcing.Agreement,
+) -> Outcome:
     """Every pod that a budget keeps is named with it, also those for which it was not asked again in this round."""
     budgets: dict[str, list[str]] = {}
     for key, budget in kept.values():
@@ -194,7 +200,6 @@ def _refused(ctx: Context, kept: evicting.Kept, refused: Sequence[tuple[PodSeen,
     asked = max((getattr(error, "retry_after", None) or RETRY) for _, error in refused)
     seconds = min(max(asked, RETRY * 2 ** min(rounds - 1, 4)), RETRY_MOST)
     parts = [f"PDB {budget} keeps {named(sorted(keys))}" for budget, keys in sorted(budgets.items())]
-    said = forcing.agreed(ctx.workflow, approvals.FORCE, ctx.now)
     waits = " Waits for a person's approval to delete them." if said.state == Approval.PENDING else ""
     return Blocked("pdb", f"{'; '.join(parts)}.{waits}", seconds)
 
