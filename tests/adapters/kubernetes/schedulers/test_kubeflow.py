@@ -137,18 +137,61 @@ def test_a_train_job_that_leaves_its_nodes_to_the_runtime_tells_none() -> None:
     assert (one.wanted, one.parts) == (None, ())
 
 
-def test_a_set_suspended_for_its_train_job_is_one_gang() -> None:
-    job = {"name": "node", "template": {"spec": {"parallelism": 4, "template": template(8)}}}
-    made = resource(
+# -- a TrainJob, whose pods come by the JobSet of its runtime ----------------------------------------------------------
+
+OF_SET: Json = {"labels": {"jobset.sigs.k8s.io/jobset-name": "llm", "jobset.sigs.k8s.io/replicatedjob-name": "node"}}
+
+
+def made_set(*conditions: Json, suspend: bool = False, nodes: int = 4, **pod: Any) -> Json:
+    job = {"name": "node", "template": {"spec": {"parallelism": nodes, "template": template(8, **pod)}}}
+    spec = {"suspend": suspend, "replicatedJobs": [job]}
+    raw = resource(
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
         "llm",
-        {"suspend": True, "replicatedJobs": [job]},
+        spec,
+        {"conditions": list(conditions)},
         owner=("TrainJob", "llm", "uid-llm"),
     )
-    made["metadata"]["uid"] = "uid-set"
-    gang = gang_of(train(suspend=True), made)
+    raw["metadata"]["uid"] = "uid-set"
+    return raw
+
+
+def test_a_set_suspended_for_its_train_job_is_one_gang() -> None:
+    gang = gang_of(train(suspend=True), made_set(suspend=True))
     assert (gang.key, gang.title, gang.state) == ("jobset/JobSet/train/llm", "TrainJob llm", "suspended")
+
+
+def test_a_train_job_runs_when_all_pods_of_its_set_do() -> None:
+    gang = gang_of(train(), made_set(), *pods("llm", 4, **OF_SET))
+    assert (gang.title, gang.state, gang.wanted, gang.gpus_held) == ("TrainJob llm", "running", 4, 32)
+
+
+def test_a_train_job_placed_in_part_is_idle() -> None:
+    gang = gang_of(train(), made_set(), *pods("llm", 3, 1, **OF_SET))
+    assert (gang.state, gang.gpus_held_idle, gang.missing[0].count) == ("partial", 24, 1)
+
+
+def test_a_quota_of_a_train_jobs_namespace_is_told_by_its_pods() -> None:
+    gang = gang_of(train(), made_set(), *pods("llm", 0, 4, waits="exceeded quota: gpus", **OF_SET))
+    assert why(gang, a_room("a")).code == "QUOTA"
+
+
+def test_the_leaf_of_a_train_job_is_told_by_its_runtime() -> None:
+    gang = gang_of(train(nodes=2), made_set(nodes=2, nodeSelector={"leaf": "1"}))
+    assert why(gang, a_room("a", labels={"leaf": "1"}), a_room("b", labels={"leaf": "2"})).code == "EXCEEDS_MAX"
+
+
+def test_a_restart_of_a_train_jobs_set_begins_a_new_wait() -> None:
+    restarted = made_set(condition("RestartingJobSet", True, since=at(6)))
+    gang = gang_of(train(), restarted, *pods("llm", 0, 4, **OF_SET))
+    assert (gang.state, gang.waits_since) == ("waiting", when(6))
+
+
+def test_pods_of_a_train_job_that_ended_still_hold_their_gpus() -> None:
+    over = train(condition("Complete", True, since=at(8)))
+    gang = gang_of(over, made_set(condition("Completed", True, since=at(8))), *pods("llm", 1, **OF_SET))
+    assert (gang.state, gang.gpus_held, gang.waits_since) == ("finished", 8, None)
 
 
 def test_pods_whose_job_is_gone_are_still_a_gang() -> None:
