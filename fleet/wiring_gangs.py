@@ -27,7 +27,8 @@ def ray_dashboard(place: Place, ip: str) -> RayDashboard:
 
 def polls(cluster: Cluster) -> list[GangPoll]:
     """The schedulers of a Kubernetes cluster that have no resources to watch. One thread at a time."""
-    return [_yunikorn(cluster)] if cluster.yunikorn_url else []
+    found = [_yunikorn(cluster)] if cluster.yunikorn_url else []
+    return [*found, _kueue(cluster)] if cluster.kubeconfig or cluster.in_cluster else found
 
 
 def yunikorn_missing(cluster: Cluster) -> list[str]:
@@ -42,4 +43,17 @@ def _yunikorn(cluster: Cluster) -> GangPoll:
 
         ca = cluster.yunikorn_ca
         _polls[key] = yunikorn.poll(yunikorn.Connection(cluster.yunikorn_url, verify=ca != "insecure" and (ca or True)))
+    return _polls[key]
+
+
+def _kueue(cluster: Cluster) -> GangPoll:
+    key = ("kueue", cluster.pk, cluster.kubeconfig, cluster.context, cluster.in_cluster)
+    if key not in _polls:
+        from fleet.adapters import kubernetes
+
+        _polls[key] = kubernetes.kueue_places(
+            None if cluster.in_cluster else cluster.kubeconfig,
+            cluster.context or None,
+            allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
+        )
     return _polls[key]

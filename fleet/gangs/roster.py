@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleet.gangs.counting import count
 from fleet.gangs.form import Gang
@@ -36,6 +36,7 @@ class Used:
 class Roster:
     def __init__(self) -> None:
         self._spoken: dict[str, dict[str, Spoken]] = {}  # source (a kind or a polled system) -> by its own key
+        self._positions: dict[str, tuple[tuple[str, int], ...]] = {}  # by source: places of others' objects
         self._members: dict[str, tuple[str, Member]] = {}  # key -> (source, member)
         self._alike: dict[Naming, dict[str, Member]] = {}
         self._book: ObjectBook | None = None
@@ -111,6 +112,9 @@ class Roster:
             self.member(member, source)
         self.members_only(frozenset(member.key for member in reading.members), source)
         self.offers[source] = reading.offers
+        if self._positions.get(source, ()) != reading.positions:
+            self._positions[source] = reading.positions
+            self._book = None
 
     def starved(self, keys: Iterable[str]) -> None:
         """Gangs that wait although their members are placed (a pending placement group inside them)."""
@@ -135,7 +139,11 @@ class Roster:
         return [queue for by_key in self._spoken.values() for one in by_key.values() for queue in one.queues]
 
     def objects(self) -> list[GangObject]:
-        return [thing for by_key in self._spoken.values() for one in by_key.values() for thing in one.objects]
+        found = [thing for by_key in self._spoken.values() for one in by_key.values() for thing in one.objects]
+        places = {key: place for told in self._positions.values() for key, place in told}
+        if not places:
+            return found
+        return [replace(one, position=places[one.ref.key]) if one.ref.key in places else one for one in found]
 
     def gangs(self) -> Mapping[str, Gang]:
         """Every gang in its normal form; only what changed since the last call is counted anew."""

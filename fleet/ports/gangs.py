@@ -249,7 +249,10 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that a polled system says at one moment. `troubles` are what could not be read: the rest is still true."""
+    """All that a polled system says at one moment. `troubles` are what could not be read: the rest is still true.
+
+    `positions`: keys of objects that others speak of, with their places in their queues (Kueue's visibility).
+    """
 
     at: datetime
     objects: tuple[GangObject, ...] = ()
@@ -257,6 +260,7 @@ class Reading:
     queues: tuple[QueueObject, ...] = ()
     offers: tuple[Offer, ...] = ()
     troubles: tuple[str, ...] = ()
+    positions: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fleet.adapters.kubernetes.acting import KubernetesActor
     from fleet.adapters.kubernetes.objects import CustomObjects
     from fleet.adapters.kubernetes.reading import KubernetesReader
+    from fleet.adapters.kubernetes.schedulers.visibility import KueuePlaces
     from fleet.adapters.kubernetes.schedulers.watching import GangWatches
 
 
@@ -39,6 +40,16 @@ def gang_watcher(
     from fleet.adapters.kubernetes.schedulers.watching import GangWatches
 
     return GangWatches(ApiServer(kubeconfig, context, allow_exec))
+
+
+def kueue_places(
+    kubeconfig: str | None, context: str | None = None, *, allow_exec: frozenset[str] = frozenset()
+) -> KueuePlaces:
+    """A GangPoll of places in Kueue's queues. PermanentError when the kubeconfig cannot be used."""
+    from fleet.adapters.kubernetes.client import ApiServer
+    from fleet.adapters.kubernetes.schedulers.visibility import KueuePlaces
+
+    return KueuePlaces(ApiServer(kubeconfig, context, allow_exec))
 
 
 def actor(
