@@ -343,7 +343,7 @@ def ports_of(cluster: Cluster) -> Ports:
         if found is None:
             acting = actor(cluster)
             found = Ports(
-                reader=reader(cluster),
+                reader=wiring_slurm.beside(cluster, reader(cluster)),
                 actor=acting,
                 power=power(),
                 target=bmc_target,

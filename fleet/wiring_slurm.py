@@ -51,6 +51,15 @@ def reader(cluster: Cluster) -> ClusterReader:
     return slurm.reader(_connection(cluster))
 
 
+def beside(cluster: Cluster, kubernetes: ClusterReader) -> ClusterReader:
+    """Of a cluster whose nodes Kubernetes tells: Slurm's claim to a host binds whoever would act on it."""
+    if not cluster.slurm_url or alone(cluster):
+        return kubernetes
+    from fleet.adapters import slurm
+
+    return slurm.beside(kubernetes, _connection(cluster), partial(names, cluster.pk))
+
+
 def poll(cluster: Cluster) -> GangPoll:
     """The same one each time: it remembers which version of the API is served."""
     key = (cluster.pk, *configuration(cluster))

@@ -205,6 +205,7 @@ REQUESTERS = {
     "janitor.dgxc.nvidia.com": NVSENTINEL,
     "nvsentinel.dgxc.nvidia.com": NVSENTINEL,
     "maintenance.nvidia.com": MAINTENANCE,
+    "slurm": SLURM,  # beside Kubernetes, on a host that it may give work to
 }
 GIVEN_UP = timedelta(hours=1)
 """NVSentinel's janitor ends each request within 25 minutes; one whose signal failed for good may say so never."""

@@ -52,6 +52,15 @@ def reader(connection: Connection) -> ClusterReader:
     return SlurmReader(connection)
 
 
+def beside(
+    inner: ClusterReader, connection: Connection, names: Callable[[], Mapping[str, str]] = dict
+) -> ClusterReader:
+    """The ClusterReader of a Kubernetes cluster, with Slurm's claim to a host told among the requests on it."""
+    from fleet.adapters.slurm.neighbour import BesideReader
+
+    return BesideReader(inner, connection, names)
+
+
 def actor(connection: Connection, installation: str, scontrol: Scontrol | None = None) -> ClusterActor:
     """A ClusterActor: by REST where the server can, by `scontrol` else. `installation` is written into each hold."""
     from fleet.adapters.slurm.acting import SlurmActor

@@ -1,0 +1,98 @@
+"""A Slurm beside Kubernetes: a host that it may give work to is not ours, whatever Kubernetes says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any, cast
+
+import pytest
+
+from fleet.adapters import slurm as adapter
+from fleet.adapters.slurm import Connection
+from fleet.inventory.owners import of_requests
+from fleet.lifecycle.owners import in_the_way, said
+from fleet.ports.cluster import ClusterReader, PodSeen, RequestSeen
+from fleet.ports.errors import PortError
+from tests.adapters.slurm.fake_rest import FakeRest, running
+from tests.builders import T0
+from tests.labs.metrics_servers import free_port
+
+
+class Kubernetes:
+    """As much of a reader as is asked here."""
+
+    def __init__(self, *pods: PodSeen) -> None:
+        self._pods = list(pods)
+
+    def requests_on(self, node: str) -> list[RequestSeen]:
+        return []
+
+    def pods_on(self, node: str) -> list[PodSeen]:
+        return self._pods
+
+
+@pytest.fixture
+def slurm() -> Iterator[FakeRest]:
+    with ExitStack() as stack:
+        yield stack.enter_context(running(FakeRest(42)))
+
+
+@pytest.fixture
+def beside(slurm: FakeRest) -> Callable[..., ClusterReader]:
+    def build(*pods: PodSeen, url: str = "", **names: str) -> ClusterReader:
+        inner = cast("ClusterReader", Kubernetes(*pods))
+        return adapter.beside(inner, Connection(url or slurm.url, "muster", lambda: "a.b.c"), lambda: names)
+
+    return build
+
+
+def waits_for(reader: ClusterReader, node: str) -> str:
+    owner = in_the_way(of_requests(reader.requests_on(node), T0))
+    return said(owner) if owner else ""
+
+
+def test_a_host_that_slurm_gives_work_to_is_waited_for(beside: Callable[..., ClusterReader]) -> None:
+    assert waits_for(beside(), "gpu-01") == "Slurm works on it by node gpu-01 (IDLE)"
+
+
+@pytest.mark.parametrize(
+    ("states", "free"),
+    [
+        (["IDLE", "DRAIN"], True),
+        (["MIXED", "DRAIN"], False),
+        (["IDLE", "COMPLETING", "DRAIN"], False),
+        (["DOWN"], True),
+    ],
+)
+def test_it_is_free_when_slurm_is_drained_there_and_nothing_is_left(
+    beside: Callable[..., ClusterReader], slurm: FakeRest, states: list[str], free: bool
+) -> None:
+    slurm.node("gpu-01")["state"] = states
+    assert bool(waits_for(beside(), "gpu-01")) is not free
+
+
+def test_a_node_that_slurm_does_not_know_is_no_matter_of_its(beside: Callable[..., ClusterReader]) -> None:
+    assert beside().requests_on("cpu-9") == []
+
+
+def test_it_is_found_by_the_name_that_slurm_gives_it(beside: Callable[..., ClusterReader]) -> None:
+    reader = beside(**{"gpu-01": "ip-10-0-0-1"})
+    assert "gpu-01" in waits_for(reader, "ip-10-0-0-1")
+
+
+def test_a_slurmd_that_is_a_pod_speaks_for_itself(beside: Callable[..., ClusterReader], a_slurmd: Any) -> None:
+    assert beside(a_slurmd).requests_on("gpu-01") == []
+
+
+def test_a_slurm_that_does_not_answer_is_not_one_without_jobs(beside: Callable[..., ClusterReader]) -> None:
+    with pytest.raises(PortError):
+        beside(url=f"http://127.0.0.1:{free_port()}").requests_on("gpu-01")
+
+
+@pytest.fixture
+def a_slurmd() -> PodSeen:
+    return PodSeen(
+        "train", "train-0", "uid", "gpu-01", "Running", True, "workload", "NodeSet/train", "", 8, 30, None, (), False,
+        {}, {}, slurm=("Idle",),
+    )  # fmt: skip
