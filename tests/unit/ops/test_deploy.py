@@ -11,6 +11,8 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
+from fleet.adapters.kubernetes.schedulers.watching import READERS
+
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 BASE = ROOT / "deploy" / "kustomize" / "base"
 
@@ -103,3 +105,19 @@ def test_the_rights_are_those_that_the_adapter_asks_for() -> None:
             verbs = ("create", "get", "delete") if call.strip().startswith("verb") else (words[0],)
             asked |= {(verb, f"{resource}/{sub[1]}" if sub else resource) for verb in verbs}
     assert asked and asked <= granted
+
+
+def test_every_kind_that_speaks_of_gangs_may_be_watched() -> None:
+    """A kind that is served and forbidden would be a stated problem although our own file was applied."""
+    given = {
+        (group, resource, verb)
+        for d in documents()
+        if d["kind"] == "ClusterRole" and d["metadata"]["name"] == "muster-reader"
+        for rule in d["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    wanted = {(reader.group, reader.plural, verb) for reader in READERS for verb in ("list", "watch")}
+    wanted.add(("visibility.kueue.x-k8s.io", "clusterqueues/pendingworkloads", "get"))
+    assert wanted - given == set()
