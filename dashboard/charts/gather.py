@@ -28,7 +28,8 @@ class Gather:
     cuts: tuple[float, ...]
     text: str
 
-    def __html__(self) -> str:
+    @property
+    def svg(self) -> SafeString:
         parts = ['<path class="g" d="M0 4h400v10H0z"/>']
         if self.placed:
             parts.append(f'<path class="{"i" if self.idle else "f"}" d="M0 4h{self.placed:g}v10H0z"/>')

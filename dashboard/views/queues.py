@@ -111,11 +111,12 @@ def shown(line: GangLine) -> dict[str, Any]:
         "href": gang_href(line.pk),
         "system": gang_names.word(gang_names.SYSTEMS, line.system),
         "state": gang_names.word(gang_names.STATES, line.state),
-        "bar": gather(line.placed, line.minimum, line.wanted, line.could_now, idle=idle, waits=line.waits),
+        "bar": gather(line.placed, line.minimum, line.wanted, line.could_now, idle=idle, waits=line.waits).svg,
         "why": line.why,
         "cost": gang_cost.cost(line.idle) if idle else "",
         "size": f"{members(line.wanted)}, {gpus(line.gpus_wanted)}",
-        "where": _where(line),
+        "where": ", ".join(part for part in (_queue(line), _turn(line)) if part),
+        "turn": _turn(line),
         "numbered": _numbered(line),
         "held": _("%(gpus)s held idle") % {"gpus": gpus(line.gpus_held_idle)} if idle else "",
         "badges": line.conditions[:BADGES],
@@ -126,11 +127,12 @@ def shown(line: GangLine) -> dict[str, Any]:
     }
 
 
-def _where(line: GangLine) -> str:
-    queue = _("queue %(queue)s") % {"queue": line.queue} if line.queue else _("no queue")
-    if line.position is None:
-        return queue
-    return f"{queue}, {_('place %(n)s') % {'n': line.position + 1}}"
+def _queue(line: GangLine) -> str:
+    return _("queue %(queue)s") % {"queue": line.queue} if line.queue else _("no queue")
+
+
+def _turn(line: GangLine) -> str:
+    return "" if line.position is None else _("place %(n)s") % {"n": line.position + 1}
 
 
 def _numbered(line: GangLine) -> SafeString:

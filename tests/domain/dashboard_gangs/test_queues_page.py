@@ -47,7 +47,7 @@ def test_a_gang_says_why_it_waits_in_words_and_in_its_schedulers_own(viewer: Cli
     page = text(viewer)
     assert "The quota of its queue train does not let it in." in page
     assert "queue resource quota insufficient" in page
-    assert "3 placed, min 4, wanted 4" in page
+    assert 'role="img" aria-label="3 placed, min 4, wanted 4"><path class="g" d="M0 4h400v10H0z"/>' in page
     assert "Work of its queue ends, or the queue may have more." in page
 
 
