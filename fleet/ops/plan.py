@@ -65,6 +65,7 @@ def shared_environment(site: Site, database_url: str, redis_url: str) -> dict[st
             "MUSTER_DEMO": "1",
             "MUSTER_DEMO_BMC": DEMO_BMC,
             "MUSTER_SCRAPE_INTERVAL": "10",
+            "MUSTER_RAY_NETWORKS": "127.0.0.0/8",  # where the simulator's dashboards are
             "MUSTER_SOAK_SECONDS": f"{10 / speed:g}",
         }
         shared.update({name: value for name, value in demo.items() if name not in os.environ})
