@@ -17,6 +17,7 @@ import stat
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,8 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmrestd", "scontrol", "sbatch",
 PLUGINS = ("auth_jwt.so", "select_cons_tres.so")
 PACKAGES = "slurmctld slurmd slurmrestd slurm-client munge slurm-wlm-basic-plugins slurm-wlm-jwt-plugin"
 GPUS = 8
+BOOT = 1.2  # seconds; slurmctld tells a boot from an answer that came before by whole ones
+TRIES = 3  # somebody may take a port between our looking and a daemon's binding
 NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=64 Boards=1 SocketsPerBoard=2 \
 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=4000 Gres=gpu:h100:8 Feature=ib State=UNKNOWN"
 CONFIG = """
@@ -148,6 +151,7 @@ class Slurm:
     def restart(self, node: str) -> None:
         """As if the host had booted: its slurmd ends, and a new one says that the host is young."""
         _end(self._processes.pop(node))
+        time.sleep(BOOT)
         self._slurmd(node, "-b")
 
     def stop(self, node: str) -> None:
@@ -157,6 +161,7 @@ class Slurm:
     # -- starting and ending -------------------------------------------------------------------------------------
 
     def up(self) -> None:
+        self.folder.chmod(0o755)
         self._write()
         start, folder = self._start, self.folder
         files = {"socket": "munge.sock", "key-file": "munge.key", "pid-file": "munged.pid", "log-file": "munged.log"}
@@ -176,8 +181,9 @@ class Slurm:
 
     def down(self) -> None:
         self._ends.set()
-        with contextlib.suppress(AssertionError, subprocess.SubprocessError):
-            self.cancel()
+        if "slurmctld" in self._processes and self._processes["slurmctld"].poll() is None:
+            with contextlib.suppress(AssertionError, subprocess.SubprocessError):
+                self.cancel()
         for process in reversed(self._processes.values()):
             _end(process)
 
@@ -247,12 +253,15 @@ def running(nodes: int = 4) -> Iterator[Slurm]:
     """Up, with all nodes in service. Its folder is below /tmp: slurmrestd's user must be able to read it."""
     if why := missing():
         pytest.skip(why)
-    folder = Path(tempfile.mkdtemp(prefix="muster-slurm-"))
-    folder.chmod(0o755)
-    slurm = Slurm(folder, nodes)
-    try:
-        slurm.up()
+    with contextlib.ExitStack() as stack:
+        for left in range(TRIES, 0, -1):
+            slurm = Slurm(Path(tempfile.mkdtemp(prefix="muster-slurm-")), nodes)
+            stack.callback(shutil.rmtree, slurm.folder, ignore_errors=True)
+            stack.callback(slurm.down)
+            try:
+                slurm.up()
+                break
+            except AssertionError:
+                if left == 1:
+                    raise
         yield slurm
-    finally:
-        slurm.down()
-        shutil.rmtree(folder, ignore_errors=True)
