@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import secrets
 import shutil
 import socket
@@ -19,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,13 @@ class Slurm:
         words = ["sbatch", "--parsable", f"--job-name={name}", f"--nodes={nodes}", f"--gres=gpu:h100:{gpus}"]
         words += ["--output=/dev/null", "--requeue", *options, f"--wrap=exec sleep {seconds}"]
         return int(self.run(*words).partition(";")[0])
+
+    def starts_now(self, nodes: int, *options: str, gpus: int = GPUS) -> bool:
+        """By Slurm's own foresight, within seconds of now. Nothing is submitted."""
+        words = ["sbatch", "--test-only", f"--nodes={nodes}", f"--gres=gpu:h100:{gpus}", *options, "--wrap=true"]
+        done = subprocess.run(words, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=30)
+        at = re.search(r"to start at (\S+)", done.stderr)
+        return at is not None and datetime.fromisoformat(at[1]) < datetime.now() + timedelta(seconds=15)  # noqa: DTZ005
 
     def cancel(self, *jobs: int) -> None:
         """Without numbers: every job. Waits until nothing of them is left on a node."""

@@ -74,3 +74,19 @@ def test_a_drain_names_the_job_that_it_would_break(real: Slurm, connection: Conn
     assert (broken.key, broken.loses, broken.breaks, broken.again) == (key(job), 1, True, True)  # one node is free
     (broken,) = lost("gpu-04")
     assert (broken.key, broken.again) == (key(bound), False)  # it wants that node and no other
+
+
+def test_slurm_s_own_foresight_agrees(real: Slurm, connection: Connection) -> None:
+    """`sbatch --test-only` says when a job would start and starts none: now, where we say that it would fit."""
+    real.scontrol("update", f"nodename={DRAINED}", "state=drain", "reason=xid 79 HW-101")
+    busy = real.submit(1, "--nodelist=gpu-01", "--time=30")
+    until(lambda: real.jobs().get(busy) == "RUNNING")
+    assert [real.starts_now(nodes, "--time=30") for nodes in (1, 2, 3)] == [True, True, False]
+    three = real.submit(3, "--time=30")
+    until(lambda: looked_at(connection).reasons.get(key(three)))
+    seen = looked_at(connection)
+    assert seen.reasons[key(three)].slots == 2 and starts_by(seen, DRAINED) == (key(three),)
+    real.cancel(three)
+    real.scontrol("update", f"nodename={DRAINED}", "state=resume")
+    until(real.in_service)
+    assert real.starts_now(3, "--time=30") and not real.starts_now(4, "--time=30")

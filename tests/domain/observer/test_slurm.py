@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from fleet import wiring
+from fleet.gangs.models import GangRow, QueueRow
 from fleet.inventory.models import Alias, Cluster, Node
 from fleet.ports.errors import PermanentError
 from tests.builders import T0, a_cluster, a_node
-from tests.domain.observer.test_process import run, var  # noqa: F401 - fixtures
+from tests.domain.observer.test_process import command, run, var  # noqa: F401 - fixtures
 from tests.labs.slurm import Slurm
 from tests.labs.slurm_fixtures import one_slurm, real  # noqa: F401 - fixtures
-from tests.patience import until
+from tests.patience import PATIENCE, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,6 +44,32 @@ def test_its_nodes_jobs_and_drains_are_seen(var: Path, real: Slurm) -> None:  # 
     (owner,) = nodes["gpu-02"].owners
     assert (owner["name"], owner["doing"]) == ("Slurm", "keeps it from work (DRAIN by root: kim: new cable)")
     assert (nodes["gpu-03"].pods, nodes["gpu-03"].gang) == (1, f"train/{job}")
+
+
+def test_an_observer_tells_why_its_jobs_wait_and_which_node_they_wait_for(var: Path, real: Slurm) -> None:  # noqa: F811
+    real.scontrol("update", "nodename=gpu-02", "state=drain", "reason=kim: new cable")
+    (var / "token").write_text(real.token())
+    cluster = a_cluster("hall", mode="observe", observer="", observer_until=None, connected_at=None, selector="*",
+                        slurm_url=real.url, slurm_token=f"file:{var / 'token'}")  # fmt: skip
+    job = real.submit(4)
+    args, env = command(var, "observe", "hall")
+    process = subprocess.Popen(
+        args, env=env, cwd=settings.BASE_DIR, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    rows = GangRow.objects.filter(cluster=cluster, name=str(job))
+    try:
+        until(rows.filter(state="waiting", reason_code="NODE_UNHEALTHY").exists, every=0.2)
+        (blocker,) = rows.get().blockers
+        assert (blocker["node"], rows.get().queue, rows.get().gpus_wanted) == ("gpu-02", "train", 32)
+        assert QueueRow.objects.get(cluster=cluster, system="slurm").name == "train"
+        real.scontrol("update", "nodename=gpu-02", "state=resume")
+        until(rows.filter(state="running").exists, every=0.2)
+        assert rows.get().blockers == [] and rows.get().nodes == real.names
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
 
 
 def test_a_registration_that_writes_a_token_down_is_refused(var: Path) -> None:  # noqa: F811
