@@ -7,7 +7,7 @@ could not find: a "no" of a large mixed case may be wrong, a "yes" never is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,12 +151,15 @@ def _exactly(space: Space, asks: Sequence[Bounded]) -> Space | None:
     if len(nodes) * int(np.prod([count + 1 for count in wanted], dtype=np.float64)) > EXACT_STATES:
         return None
     left: dict[Way, Shares] = {wanted: ()}
-    for node in map(int, nodes):
+    for turn, node in enumerate(map(int, nodes)):
+        after = _hope(space, asks, slots, nodes[turn + 1 :])
         ways = _ways(space.only(node), asks, [bool(mask[node]) for _, _, mask in asks])
         grown: dict[Way, Shares] = {}
         for rest, shares in left.items():
             for way in ways:
-                grown.setdefault(tuple(max(0, n - k) for n, k in zip(rest, way, strict=True)), (*shares, (node, way)))
+                to_place = tuple(max(0, n - k) for n, k in zip(rest, way, strict=True))
+                if after(to_place):
+                    grown.setdefault(to_place, (*shares, (node, way)))
         left = {rest: grown[rest] for rest in _least(grown)}
         done = next((shares for rest, shares in left.items() if not any(rest)), None)
         if done is not None:
@@ -174,6 +177,24 @@ def _enough(space: Space, asks: Sequence[Ask], masks: Sequence[Mask]) -> bool:
         if using and int(free[np.logical_or.reduce(using)].sum()) < wanted:
             return False
     return True
+
+
+def _hope(space: Space, asks: Sequence[Bounded], slots: Ints, nodes: Ints) -> Callable[[Way], bool]:
+    """Whether the nodes that are still to come could hold so many of each kind at all; else it is not followed."""
+    most = slots[:, nodes].sum(axis=1).tolist()
+    names = {need.resource for need, _, _ in asks if need.gpus}
+    free = {name: int(np.maximum(space.gpus[name][nodes], 0).sum()) if name in space.gpus else 0 for name in names}
+
+    def could(rest: Way) -> bool:
+        if any(n > m for n, m in zip(rest, most, strict=True)):
+            return False
+        asked = dict.fromkeys(names, 0)
+        for n, (need, _, _) in zip(rest, asks, strict=True):
+            if need.gpus:
+                asked[need.resource] += n * need.gpus
+        return all(asked[name] <= free[name] for name in names)
+
+    return could
 
 
 def _shared(space: Space, asks: Sequence[Bounded], shares: Shares) -> Space:

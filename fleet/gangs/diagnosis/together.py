@@ -20,7 +20,7 @@ from fleet.gangs.form import Gang
 from fleet.ports.gangs import Need
 
 CHOICES_AT_MOST = 64  # of domains
-STATES_AT_MOST = 20_000  # nodes times ways to share them
+STATES_AT_MOST = 2_000  # nodes times ways to share them
 
 
 def together(starter: Starter, space: Space, gangs: Sequence[Gang]) -> Space | None:
