@@ -8,7 +8,9 @@ files they hold open in its folder, for Ray gives its processes new titles and n
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -25,10 +27,10 @@ DRIVER = """
 import ray, sys
 from ray.util.placement_group import placement_group
 ray.init(address=sys.argv[1], log_to_driver=False, namespace="train")
-ok = placement_group([{"GPU": 8}], strategy="STRICT_PACK", name="small-ok", lifetime="detached")
+ok = placement_group([{"GPU": 8}], strategy="STRICT_PACK", name="small-ok" + sys.argv[2], lifetime="detached")
 ray.get(ok.ready(), timeout=120)
-placement_group([{"GPU": 8}] * 4, strategy="STRICT_SPREAD", name="llm-4x8", lifetime="detached")
-placement_group([{"GPU": 8}] * 2, strategy="PACK", name="pack-2x8")
+placement_group([{"GPU": 8}] * 4, strategy="STRICT_SPREAD", name="llm-4x8" + sys.argv[2], lifetime="detached")
+placement_group([{"GPU": 8}] * 2, strategy="PACK", name="pack-2x8" + sys.argv[2])
 @ray.remote(num_gpus=16)
 def greedy(): return 1
 asked = greedy.remote()
@@ -52,12 +54,12 @@ class Ray:
     where: Path
 
     @contextlib.contextmanager
-    def driver(self) -> Iterator[None]:
-        """The driver, with all its groups asked for; it has exited at the end."""
+    def driver(self, suffix: str = "") -> Iterator[None]:
+        """The driver, with all its groups asked for; it has exited at the end. `suffix` is of the groups' names."""
         script = self.folder / "driver.py"
         script.write_text(DRIVER)
         process = subprocess.Popen(
-            [str(self.where), str(script), self.address],
+            [str(self.where), str(script), self.address, suffix],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         assert process.stdin is not None and process.stdout is not None
@@ -70,6 +72,13 @@ class Ray:
         finally:
             process.kill()
             process.wait()
+
+    def submit(self, program: str) -> str:
+        """A job that runs the Python program; its submission id."""
+        body = json.dumps({"entrypoint": f"{self.where} -c {shlex.quote(program)}"}).encode()
+        asked = urllib.request.Request(f"{self.url}/api/jobs/", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return str(json.load(answer)["submission_id"])
 
 
 @contextlib.contextmanager
