@@ -26,7 +26,7 @@ from fleet.gangs.services import Ledger
 from fleet.inventory import lease
 from fleet.observer.conditions import Conditions
 from fleet.observer.gangrooms import RoomBook
-from fleet.observer.session import Session
+from fleet.observer.session import DATABASE_AWAY, Session, Stopping
 from fleet.observer.world import World
 from fleet.ports.cluster import Change, PodSeen, WatchState
 from fleet.ports.errors import PortError
@@ -187,7 +187,7 @@ class Gangs:
             self.board_at = session.clock.now()
         gangs, queues = self._columns.of(made)
         now = session.clock.now()
-        writers = [one for one in self.onlookers if one.look(made, now)]
+        writers = [one for one in self.onlookers if self._has_news(one, made, now)]
         if gangs == self._ledger.gangs and queues == self._ledger.queues and not writers:
             return
         session.way.give()
@@ -196,6 +196,16 @@ class Gangs:
         for one in writers:
             one.settle(now)
         outbox.hint(orjson.dumps([{"topic": "gang", "ref": "", "node": "", "cluster": session.cluster_id}]))
+
+    def _has_news(self, one: Onlooker, made: Board, now: datetime) -> bool:
+        """An onlooker that fails unforeseen is logged, and takes neither the gangs nor the others with it."""
+        try:
+            return one.look(made, now)
+        except (Stopping, *DATABASE_AWAY):
+            raise
+        except Exception:
+            log.exception("%s failed; gangs are written without it", type(one).__name__)
+            return False
 
     def _whole(self) -> bool:
         if not (self.pods_listed.is_set() and self._world.nodes_synced.is_set()):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from fleet.gangs.board import Board
 from fleet.gangs.models import GangCondition, GangRow
 from fleet.inventory import lease
 from fleet.observer.conditions import Conditions
+from fleet.observer.gangminutes import GangMinutes
 from fleet.observer.gangs import PATIENCE, Gangs
 from fleet.observer.gangwatch import LOOK_EVERY, GangWatch
 from fleet.observer.session import Session, Stopping
@@ -110,6 +113,17 @@ def test_who_never_answers_does_not_hold_up_the_others_for_ever(session: Session
     clock.tick(PATIENCE + 1)
     gangs.turn()
     assert GangRow.objects.get().system == "ray"
+
+
+def test_an_onlooker_that_fails_takes_nobody_with_it(gangs: Gangs) -> None:
+    class Broken(GangMinutes):
+        def look(self, board: Board, now: datetime) -> bool:
+            raise ZeroDivisionError
+
+    gangs.onlookers.insert(0, Broken(gangs._session))
+    speak(gangs, a_cluster_object(EXACT))
+    gangs.turn()
+    assert GangRow.objects.exists() and GangCondition.objects.exists()
 
 
 def test_whoever_lost_the_lease_writes_neither(gangs: Gangs, session: Session, clock: TestClock) -> None:
