@@ -10,7 +10,7 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,9 +145,15 @@ def _clusters() -> Iterator[Finding]:
     if not clusters:
         yield Finding("clusters", None, "none yet: manage.py cluster add NAME --kubeconfig FILE")
     for cluster in clusters:
-        for what, port in (("reading", wiring.reader), ("acting", wiring.actor)):
+        checks: list[tuple[str, Callable[[Cluster], list[str]]]] = [
+            ("reading", lambda one: wiring.reader(one).check()),
+            ("acting", lambda one: wiring.actor(one).check()),
+        ]
+        if cluster.slurm_url:
+            checks.append(("Slurm", wiring.slurm_missing))
+        for what, check in checks:
             try:
-                missing = port(cluster).check()
+                missing = check(cluster)
             except PortError as error:
                 missing = [str(error)]
             for sentence in missing:

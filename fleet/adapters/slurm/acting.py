@@ -21,7 +21,7 @@ from fleet.ports.shapes import items, text
 
 class SlurmActor:
     def __init__(self, telling: Telling, installation: str, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._telling, self._installation, self._clock = telling, installation, clock
+        self._telling, self._installation, self._clock = telling, marks.name_of(installation), clock
         self._alone_until = float("-inf")
 
     # -- holds ---------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class SlurmActor:
             for raw in found
             if (mark := seen.held(states(raw.get("state"), raw.get("state_flags")), text(raw.get("reason"))))
         }
-        alone = owners <= {installation}
+        alone = owners <= {marks.name_of(installation)}
         self._alone_until = now + ttl_seconds / 2 if alone else float("-inf")
         return alone
 

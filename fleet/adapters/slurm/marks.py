@@ -35,6 +35,11 @@ class Mark:
         return f"{head}: {why}{tail}" if why else head + tail
 
 
+def name_of(installation: str) -> str:
+    """Its name as one word."""
+    return re.sub(r"[^\w.-]+", "-", installation, flags=re.ASCII) or "-"
+
+
 def read(reason: str) -> Mark | None:
     found = _MARK.fullmatch(_APPENDED.sub("", reason))
     return Mark(found["value"], found["by"], found["why"] or "", found["before"] or "") if found else None
