@@ -132,7 +132,7 @@ def _missing(objects: Sequence[GangObject], alive: Sequence[Member], lacking: in
     """The members that are still to come, those that exist first, not more than the minimum asks for."""
     waiting = Counter((member.role, member.need) for member in alive if not member.node)
     parts = {part.role: part for one in reversed(objects) for part in one.parts}
-    there = Counter(member.role for member in alive)
+    there = Counter(member.role for member in alive if not member.ending)
     for (role, need), n in sorted(waiting.items(), key=lambda entry: -entry[0][1].gpus):
         take = min(n, lacking)
         if take > 0:

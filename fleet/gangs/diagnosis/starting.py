@@ -82,7 +82,11 @@ class Starter:
         said = topologies(gang)
         bound = {role for role, topology in said.items() if topology is not None and topology.required}
         unnamed = "" in bound
-        nodes = {m.node for m in gang.members if m.node and (m.role in bound or (unnamed and m.role not in said))}
+        nodes = {
+            m.node
+            for m in gang.members
+            if m.node and not m.ending and (m.role in bound or (unnamed and m.role not in said))
+        }
         return frozenset(int(of[n]) for n in self.rooms.places(nodes) if of[n] >= 0)
 
     def free_gpus(self, gang: Gang, space: Space) -> int:

@@ -42,6 +42,10 @@ class Node:
     rack: str = ""
     out: bool = False
     members: list[tuple[str, Wants]] = field(default_factory=list)  # gang and member, of those that `used` counts
+    ending: set[str] = field(default_factory=set)  # gangs whose member here is being deleted: it holds, and counts not
+
+    def counted(self, gang: str) -> list[Wants]:
+        return [wants for name, wants in self.members if name == gang and name not in self.ending]
 
 
 @dataclass

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fleet.gangs.counting import count
 from fleet.gangs.form import Gang
 from fleet.gangs.joining import join
-from fleet.ports.gangs import GangObject, Member, Part, Said, Topology
+from fleet.ports.gangs import GangObject, Member, Need, Part, Said, Topology
 from tests.gang_builders import FULL, a_member, an_object, later, link_to, members_of
 
 
@@ -133,3 +133,11 @@ def test_pods_that_end_without_any_object_are_no_gang_that_waits() -> None:
     (joined,) = join([], members_of(link, 3, ending=True)).values()
     gang = count(joined)
     assert (gang.state, gang.wanted, gang.gpus_held) == ("finished", 0, 24)
+
+
+def test_a_member_that_ends_is_missing_in_its_own_role() -> None:
+    head, worker = Part("head", 1, need=Need(cpu_millis=4000)), Part("worker", 3, need=FULL)
+    cluster = an_object("ray", "llm", wanted=4, parts=(head, worker))
+    gone = a_member("llm-head", cluster.ref.key, node="gpu-0", role="head", need=Need(cpu_millis=4000), ending=True)
+    gang = one_gang([cluster], [gone, *members_of(cluster.ref.key, 3, role="worker")])
+    assert [(m.role, m.count, m.need) for m in gang.missing] == [("head", 1, Need(cpu_millis=4000))]

@@ -39,7 +39,7 @@ class Cluster:
         held: brute.Held = {}
         for node in self.nodes:
             for gang, wants in node.members:
-                if wants.in_domain:
+                if wants.in_domain and gang not in node.ending:
                     held.setdefault(gang, set()).add(node.rack)
         return held
 
@@ -105,6 +105,8 @@ def _hold(rng: Random, nodes: list[Node], gang: str, waiting: Waiting | None) ->
         if inside and shared and node.resource == kind.resource and node.whole - node.used >= kind.gpus:
             node.members.append((gang, kind))
             node.used += kind.gpus
+            if rng.random() < 0.15:
+                node.ending.add(gang)
 
 
 def _holds(node: Node, gang: str) -> bool:
@@ -148,23 +150,24 @@ def a_gang(name: str, cluster: Cluster) -> Gang:
     """As counting makes it of a group and its pods; a running one lacks nothing."""
     waiting = next((gang for gang in cluster.waiting if gang.name == name), None)
     wants = waiting.wants if waiting else []
-    there = [(node.name, wants) for node in cluster.nodes for gang, wants in node.members if gang == name]
+    there = [(node.name, kind, name in node.ending) for node in cluster.nodes for g, kind in node.members if g == name]
+    count_of = len(wants) + sum(not ending for _, _, ending in there)
     link = f"volcano/PodGroup/train/{name}"
-    roles = Counter([*wants, *(kind for _, kind in there)])
+    roles = Counter([*wants, *(kind for _, kind, ending in there if not ending)])
     parts = tuple(
         Part(str(n), many, need=a_need(kind), topology=Topology(LEVEL, kind.in_domain))
         for n, (kind, many) in enumerate(roles.items())
     )
-    role = {kind: str(n) for n, kind in enumerate(roles)}
+    role = {kind: str(n) for n, kind in enumerate(dict.fromkeys([*roles, *(kind for _, kind, _ in there)]))}
     members = [
-        a_member(f"{name}-{n}", link, node=node, need=a_need(kind), role=role[kind])
-        for n, (node, kind) in enumerate(there)
+        a_member(f"{name}-{n}", link, node=node, need=a_need(kind), role=role[kind], ending=ending)
+        for n, (node, kind, ending) in enumerate(there)
     ]
     group = an_object(
         "volcano",
         name,
-        minimum=len(wants) + len(there),
-        wanted=len(wants) + len(there),
+        minimum=count_of,
+        wanted=count_of,
         parts=parts,
         queue=waiting.queue if waiting else "",
         priority=waiting.priority if waiting else 0,
@@ -244,10 +247,10 @@ def agree_on_drains(cluster: Cluster, scene: Scene, nodes: list[str], seed: int)
 def broken_by(cluster: Cluster, rest: brute.World, gone: list[str]) -> Iterator[tuple[str, tuple[int, int, bool]]]:
     """Who loses members, how many are left, and whether what is lacking then has room elsewhere."""
     for name in {gang for node in cluster.nodes if node.name in gone for gang, _ in node.members}:
-        lost = [w for node in cluster.nodes if node.name in gone for gang, w in node.members if gang == name]
-        left = [node for node in cluster.nodes if node.name not in gone for gang, _ in node.members if gang == name]
+        lost = [wants for node in cluster.nodes if node.name in gone for wants in node.counted(name)]
+        left = [node for node in cluster.nodes if node.name not in gone for _ in node.counted(name)]
         waits = next((gang for gang in cluster.waiting if gang.name == name), Waiting(name, "", 0, 0, []))
-        held = {node.rack for node in left if any(w.in_domain for gang, w in node.members if gang == name)}
+        held = {node.rack for node in left if any(wants.in_domain for wants in node.counted(name))}
         asks = replace(waits, wants=[*lost, *waits.wants])
         yield name, (len(lost), len(left), brute.exists(cluster.nodes, rest, [asks], {name: held}))
 
