@@ -17,6 +17,9 @@ class Pool:
     nodes: int
     cordoned: int = 0
 
+    def problems(self) -> list[str]:
+        return [] if 0 <= self.cordoned <= self.nodes <= 1000 else ["nodes: up to 1000, cordoned: not more than those"]
+
 
 @dataclass(frozen=True, slots=True)
 class Queue:
@@ -26,6 +29,9 @@ class Queue:
     gpus: int
     namespace: str
     strict: bool = False
+
+    def problems(self) -> list[str]:
+        return [] if 0 <= self.gpus <= 1_000_000 else ["gpus: 0 to 1000000"]
 
 
 @dataclass(frozen=True, slots=True)

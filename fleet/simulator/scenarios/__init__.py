@@ -112,9 +112,9 @@ def _teams(said: Any, where: str) -> Teams:
     parts: dict[str, tuple[Any, ...]] = {}
     for name, shape in (("pools", Pool), ("queues", Queue), ("teams", Team)):
         parts[name] = tuple(_build(shape, e, f"{where}.{name}[{i}]") for i, e in enumerate(said.get(name) or []))
-    for team in parts["teams"]:
-        for problem in team.problems():
-            raise ScenarioError(f"{where}: {team.name}: {problem}")
+    for one in (one for some in parts.values() for one in some):
+        for problem in one.problems():
+            raise ScenarioError(f"{where}: {one.name}: {problem}")
     return Teams(int(said.get("least_nodes", 0)), **parts)
 
 

@@ -129,6 +129,9 @@ def _ready(cluster: Json) -> Json | None:
         ({"teams": [{"name": "a", "namespace": "n"}]}, r"teams\[0\]: .*workers"),
         ({"teams": [{"name": "a", "namespace": "n", "workers": 4, "most": 2}]}, "a: least <= workers <= most"),
         ({"teams": [{"name": "a", "namespace": "n", "workers": 4, "kind": "set"}]}, "a: kind 'set': job or cluster"),
+        ({"pools": [{"name": "p", "nodes": "many"}]}, "a value of another kind than expected"),
+        ({"pools": [{"name": "p", "nodes": 2, "cordoned": 3}]}, "p: nodes: .* cordoned: not more"),
+        ({"queues": [{"name": "q", "namespace": "n", "gpus": -1}]}, "q: gpus"),
         ({"pools": [{"name": "p"}]}, r"pools\[0\]: .*nodes"),
     ],
 )
