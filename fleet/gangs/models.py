@@ -11,8 +11,9 @@ class GangRow(models.Model):
 
     `reason`: {raw, source, since, fits, needs, free, slots, lacking, level, ahead}. `blockers`: [{node, members, code,
     text, since, back_at, workflow, ticket}]. `members`: [[key, node, state, role, gpus, waits, stuck, sick_device]].
-    `objects`: [{system, kind, namespace, name, phase, said: [[code, text, at, source]]}]. `idle_seconds` are GPU
-    seconds that it held for nothing since it was first seen, up to `counted_at`.
+    `objects`: [{system, kind, namespace, name, phase, said: [[code, text, at, source]]}], of a Kueue
+    Workload also `by_topology` and `unhealthy` (nodes) where there is anything to tell. `idle_seconds` are GPU seconds
+    that it held for nothing since it was first seen, up to `counted_at`.
     """
 
     cluster = models.ForeignKey("inventory.Cluster", on_delete=models.CASCADE, related_name="gangs")

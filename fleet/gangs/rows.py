@@ -152,6 +152,8 @@ def _object(one: GangObject) -> dict[str, Any]:
         "name": ref.name,
         "phase": one.phase[:64],
         "said": [_said(said) for said in one.said],
+        **({"by_topology": True} if one.by_topology else {}),
+        **({"unhealthy": list(one.unhealthy_nodes)} if one.unhealthy_nodes else {}),
     }
 
 

@@ -111,7 +111,7 @@ def wait_for_nobody(workflow_id: int, actor: str, reason: str, now: datetime) ->
         raise ForceRefused("The drain has not begun yet.")
     Step.objects.filter(pk=step.pk).update(memo={**step.memo, "waits_for_nobody": f"{actor}: {reason}"[:300]})
     entry = _entry(workflow, actor, "workflow.no_wait", reason, [])
-    waits = workflow.blocked_code in ("job_wait", "gang_joining", "gang_resting")
+    waits = workflow.blocked_code in ("job_wait", "gang_joining", "gang_resting", "workload_apart")
     write(workflow, Change({"wake_at": now} if waits else {}, entries=[entry]), now, actor)
 
 

@@ -64,8 +64,10 @@ def interrupted(ctx: Context, gangs: Collection[str]) -> dict[str, GangInterrupt
     return {row.gang: row for row in rows} if gangs else {}
 
 
-def kept(ctx: Context, gangs: Collection[str], broken: dict[str, GangInterruption]) -> Blocked | None:
-    """Why this node may not break its gangs now; None when it may."""
+def kept(
+    ctx: Context, gangs: Collection[str], broken: dict[str, GangInterruption], alone: Collection[str] = ()
+) -> Blocked | None:
+    """Why this node may not break its gangs now; None when it may. `alone`: gangs that lose one node at a time."""
     join = timedelta(seconds=ctx.timing.gang_join)
     for gang, row in sorted(broken.items()):
         over = row.last_at + timedelta(seconds=ctx.timing.gang_rest)
@@ -76,7 +78,7 @@ def kept(ctx: Context, gangs: Collection[str], broken: dict[str, GangInterruptio
             f"This node waits until {over:%H:%M:%S} UTC, so that the gang is not interrupted twice."
         )
         return Blocked(RESTING, text, (over - ctx.now).total_seconds(), over)
-    return _joining(ctx, [gang for gang in gangs if gang not in broken], join)
+    return _joining(ctx, [gang for gang in gangs if gang not in broken and gang not in alone], join)
 
 
 def _joining(ctx: Context, gangs: Sequence[str], join: timedelta) -> Blocked | None:

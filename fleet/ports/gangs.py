@@ -187,6 +187,7 @@ class GangObject:
     parts: tuple[Part, ...] = ()
     said: tuple[Said, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
+    by_topology: bool = False  # Kueue chose its nodes by name: it replaces one that is lost, and not two
     planned_nodes: tuple[str, ...] = ()  # where its scheduler means to put it (Slurm's scheduled_nodes)
     position: int | None = None  # in its queue, from 0
     ahead: str = ""  # key of the gang that this one waits behind, where the system tells

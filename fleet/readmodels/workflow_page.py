@@ -31,13 +31,13 @@ from fleet.tickets.models import Ticket
 RETRYABLE = ("running", "blocked")
 ADDED: dict[str, tuple[tuple[str, ...], words.Word]] = {
     "force": (("pdb",), lazy("No budget keeps a pod of this drain.")),
-    "hurry": (("job_wait", "gang_joining", "gang_resting"), lazy("It waits for no job and no gang.")),
+    "hurry": (("job_wait", "gang_joining", "gang_resting", "workload_apart"), lazy("It waits for no job and no gang.")),
 }
 """What a person may add to a drain: the reason codes for which it makes sense, and what is said otherwise."""
 INNER = (
     "begun", "first_look_at", "rounds_refused", "was_kept", "passed", "waiting_since", "unready_since",
     "confirmed", "not_confirmed", "in_use_since", "nvlink_since", "paused_since", "busy_since", "failed_since",
-    "held_uid",
+    "held_uid", "apart_since", "workloads", "breaks",
 )  # fmt: skip
 """What a step remembers for itself alone."""
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from fleet.health.models import Incident
-from fleet.lifecycle import eviction_rate, forcing, gangs_joined, intents
+from fleet.lifecycle import eviction_rate, forcing, gangs_joined, intents, workloads_apart
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.gangs_joined import named
 from fleet.lifecycle.machine import NodeState
@@ -68,6 +68,8 @@ def run(ctx: Context) -> Outcome:
     if other is not None:
         return other
     kept = None if ctx.step.memo.get("begun") else interrupting.kept(ctx, standing)
+    if kept is None and not ctx.step.memo.get("begun"):
+        kept = _take(ctx, standing)
     if kept is not None:
         claims.release(ctx.workflow.pk, ctx.now, [TAKE_OUT])
         ctx.remember(was_kept=True)
@@ -83,6 +85,16 @@ def _to_leave(ctx: Context) -> list[PodSeen]:
 
 def _standing(pods: Sequence[PodSeen]) -> list[PodSeen]:
     return [pod for pod in pods if pod.deleting_since is None]
+
+
+def _take(ctx: Context, standing: Sequence[PodSeen]) -> Blocked | None:
+    """The last word before the first eviction: whose turn it is, of those that must go one after the other."""
+    workloads = workloads_apart.workloads_of(ctx, standing)
+    kept, breaks = workloads_apart.take(ctx, workloads, interrupting.hurried(ctx))
+    if workloads and kept is None:
+        memo: dict[str, object] = {"workloads": [one.key for one in workloads]}
+        ctx.remember(**memo, **({"breaks": breaks} if breaks else {}))
+    return kept
 
 
 def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> Outcome:
@@ -153,7 +165,7 @@ def _intend(ctx: Context, pods: Sequence[PodSeen], ours: dict[str, str]) -> None
 def _begin(ctx: Context, standing: Sequence[PodSeen]) -> str:
     """The first round: gangs are broken from here on."""
     gangs = interrupting.gangs_of(standing)
-    told = gangs_joined.begin(ctx, gangs)
+    told = gangs_joined.begin(ctx, gangs) + ctx.step.memo.get("breaks", "")
     memo = {
         "without_owner": sorted(pod.key for pod in standing if pod.kind == "bare"),
         "local_data": sorted(pod.key for pod in standing if pod.local_data),
@@ -224,7 +236,7 @@ def _await_end(ctx: Context, pods: Sequence[PodSeen]) -> Outcome:
 
 def _drained(ctx: Context, text: str) -> Outcome:
     text += drain_told.others(ctx)
-    gangs_joined.touch(ctx, ctx.step.memo.get("gangs", []))
+    gangs_joined.touch(ctx, [*ctx.step.memo.get("gangs", []), *ctx.step.memo.get("workloads", [])])
     if ctx.lifecycle.state == NodeState.HELD:
         move(ctx, NodeState.DRAINING)
     move(ctx, NodeState.DRAINED, text)

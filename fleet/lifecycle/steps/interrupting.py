@@ -15,7 +15,7 @@ from django.db.models import Count
 
 from fleet.health.models import Incident
 from fleet.inventory.models import Node
-from fleet.lifecycle import forcing, gangs_joined, waiting_for_jobs
+from fleet.lifecycle import forcing, gangs_joined, waiting_for_jobs, workloads_apart
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.outcomes import Blocked
 from fleet.policy import approvals
@@ -41,6 +41,11 @@ def presses(incident: Incident | None) -> bool:
     return incident is not None and incident.severity == "unhealthy"
 
 
+def hurried(ctx: Context) -> bool:
+    """By the fault, or by a person's word."""
+    return urgent(ctx) or bool(ctx.step.memo.get("waits_for_nobody"))
+
+
 def gangs_of(pods: Sequence[PodSeen]) -> set[str]:
     return {pod.gang for pod in pods if pod.gang}
 
@@ -48,16 +53,21 @@ def gangs_of(pods: Sequence[PodSeen]) -> set[str]:
 def kept(ctx: Context, pods: Sequence[PodSeen]) -> Blocked | None:
     """Why the work of `pods` is not interrupted now; None when it may be."""
     held = _ray_head(ctx, [pod for pod in pods if pod.labels.get(RAY_TYPE) == "head"])
-    hurried = urgent(ctx) or bool(ctx.step.memo.get("waits_for_nobody"))
-    held = held or _slurmd(ctx, [pod for pod in pods if pod.slurm], hurried)
-    if held is not None or hurried:
+    hurry = hurried(ctx)
+    held = held or _slurmd(ctx, [pod for pod in pods if pod.slurm], hurry)
+    if held is not None or hurry:
         return held
     slurm = _slurm(pods)
     if slurm is not None:
         return slurm
     gangs = gangs_of(pods)
     broken = gangs_joined.interrupted(ctx, gangs)
-    return gangs_joined.kept(ctx, gangs, broken) or _job(ctx, pods, set(broken))
+    apart = workloads_apart.workloads_of(ctx, pods)
+    alone = workloads_apart.kept(ctx, apart)
+    if alone is not None:
+        return alone
+    together = gangs_joined.kept(ctx, gangs, broken, workloads_apart.gangs_of(apart))
+    return together or _job(ctx, pods, set(broken))
 
 
 def _ray_head(ctx: Context, heads: Sequence[PodSeen]) -> Blocked | None:

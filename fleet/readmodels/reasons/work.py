@@ -37,6 +37,32 @@ WORKLOADS: dict[str, Reason] = {
             ),
         ),
     ),
+    "workload_apart": Reason(
+        lazy("another node of a Kueue workload"),
+        lazy("Another node of the same Kueue workload is out; Kueue replaces one, and evicts the whole when two are."),
+        GUARD,
+        lazy("The workload is whole again, or the latest time that is named."),
+        lazy("Wait; or skip the drain's waiting with a reason if the node is needed at once."),
+        (
+            noop(
+                "Kueue workload %(name)s loses one node at a time, and %(by)s drains %(node)s. Waits until %(until)s "
+                "UTC at most: with a second one out, Kueue evicts it whole."
+            ),
+            noop(
+                "Kueue workload %(name)s loses one node at a time, and %(by)s took %(node)s from it at %(at)s UTC; it "
+                "is not whole again yet. Waits until %(until)s UTC at most: with a second one out, Kueue evicts it "
+                "whole."
+            ),
+            noop(
+                "Kueue workload %(name)s loses one node at a time, and Kueue calls %(nodes)s unhealthy. Waits until "
+                "%(until)s UTC at most: with a second one out, Kueue evicts it whole."
+            ),
+            noop(
+                "Kueue workload %(name)s loses one node at a time, and %(nodes)s of it is not ready. Waits until "
+                "%(until)s UTC at most: with a second one out, Kueue evicts it whole."
+            ),
+        ),
+    ),
     "job_wait": Reason(
         lazy("a checkpoint or the end of a job"),
         lazy("Stopping the work later loses less than stopping it now."),

@@ -96,10 +96,17 @@ def workload(raw: Raw) -> Spoken:
             minimum=sum(part.wanted if part.minimum is None else part.minimum for part in parts),
             parts=parts,
             said=tuple(_said(conditions, inactive)),
+            by_topology=_by_topology(status),
             unhealthy_nodes=tuple(text(node.get("name")) for node in items(status.get("unhealthyNodes"))),
             guarantee="whole" if started is not None else "unknown",
         ),
     )
+
+
+def _by_topology(status: dict[str, Any]) -> bool:
+    """A queue may place by topology what never asked for it, so the assignment tells and not the request."""
+    assigned = items(mapping(status.get("admission")).get("podSetAssignments"))
+    return any(mapping(one.get("topologyAssignment")) for one in assigned)
 
 
 _PHASES = ("Finished", "Evicted", "Admitted", "QuotaReserved")

@@ -134,6 +134,16 @@ def test_unhealthy_nodes_of_its_assignment_are_kept() -> None:
     assert (reason.code, [b.node for b in reason.blockers]) == ("NODE_UNHEALTHY", ["gpu-3"])
 
 
+def test_whether_kueue_chose_the_nodes_is_told_by_its_admission_alone() -> None:
+    assigned = {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["gpu-3"], "count": 2}]}
+    asked = pod_set(2, topologyRequest={"required": "leaf"})
+    for given, chosen in (([{"name": "main", "topologyAssignment": assigned}], True), ([{"name": "main"}], False)):
+        raw = workload(*admitted(), sets=[asked])
+        raw["status"]["admission"] = {"clusterQueue": "research", "podSetAssignments": given}
+        assert said_by(raw).by_topology is chosen
+    assert said_by(workload(sets=[asked])).by_topology is False
+
+
 @pytest.mark.parametrize(
     ("reason", "code"),
     [
