@@ -62,8 +62,8 @@ class Oracle:
         self.stack: list[list[Message]] = []
         self.power: dict[tuple[int, int, str], int] = {}
         self.ops: set[str] = set()
-        self.reset_at: dict[str, Any] = {}
-        self.tested_at: dict[str, Any] = {}
+        self.reset_at: dict[str, float] = {}  # monotonic: people set the clock back
+        self.tested_at: dict[str, float] = {}
         self.skipped: set[int] = set()
         self.votes: dict[int, set[tuple[str, str]]] = {}
         self.cordoned: set[str] = set()
@@ -146,7 +146,7 @@ class Oracle:
         if act.kind == "uncordon":
             self._uncordoned(act, workflow, bad)
         if act.kind == "job":
-            self.tested_at[act.node] = self.storm.clock.now()
+            self.tested_at[act.node] = self.storm.clock.monotonic()
 
     @staticmethod
     def _claimed(act: Act, workflow: Facts) -> None:
@@ -186,7 +186,7 @@ class Oracle:
             raise Violation(f"{act.node} took {self.power[key]} of {verb} in one attempt")
         if act.node in self.storm.boots_at and act.value != "ForceOff":
             raise Violation(f"{act.node} was reset while it boots")
-        self.reset_at[act.node] = self.storm.clock.now()
+        self.reset_at[act.node] = self.storm.clock.monotonic()
 
     def _uncordoned(self, act: Act, workflow: Facts, bad: set[str]) -> None:
         if act.node in self.cordoned:

@@ -66,3 +66,15 @@ def test_two_that_reboot_when_the_mode_is_lowered_both_go_on_when_it_is_raised()
         story.live(12)
         story.mode("automate")
         story.finish()
+
+
+@pytest.mark.parametrize("seconds", [-900, 900])
+def test_a_clock_that_jumps_between_reset_and_test_makes_no_test_an_old_one(seconds: float) -> None:
+    """What came after the reset came after it, whatever the wall clock says."""
+    with a_story(1) as story:
+        story.fault("n1")
+        story.live(35)
+        assert story.storm.resets and "n1" not in story.storm.oracle.tested_at, "the jump is to lie between the two"
+        story.storm.clock.step(seconds)
+        story.finish()
+        assert not story.storm.nodes["n1"].unschedulable
