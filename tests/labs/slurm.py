@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import random
 import re
 import secrets
 import shutil
@@ -25,7 +26,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.labs.metrics_servers import free_port
 from tests.patience import PATIENCE, until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmrestd", "scontrol", "sbatch", "scancel")
@@ -83,6 +83,15 @@ done
 """
 
 
+def _free_port() -> int:
+    """Below those that the kernel gives to connections: a daemon that starts again finds its port still free."""
+    while True:
+        port = random.randrange(12_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 def missing() -> str:
     """Why there can be no Slurm here; "" when there can."""
     lacking = [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
@@ -102,7 +111,7 @@ class Slurm:
         self.folder, self.config = folder, folder / "slurm.conf"
         self.names = [f"gpu-{n:02}" for n in range(1, nodes + 1)]
         self.environment = {**os.environ, "PATH": _PATH, "SLURM_CONF": str(self.config), "FOLDER": str(folder)}
-        self.rest_port = free_port()
+        self.rest_port = _free_port()
         self.url = f"http://127.0.0.1:{self.rest_port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ends = threading.Event()
@@ -216,8 +225,8 @@ class Slurm:
                 os.mknod(folder / f"nvidia{device}", 0o600 | stat.S_IFCHR, os.makedev(195, device))
             (folder / f"nvidia{device}").touch()
         names = ",".join(self.names)
-        lines = [NODE.format(name=name, host=host, port=free_port()) for name in self.names]
-        config = CONFIG.format(host=host, port=free_port(), folder=folder, names=names)
+        lines = [NODE.format(name=name, host=host, port=_free_port()) for name in self.names]
+        config = CONFIG.format(host=host, port=_free_port(), folder=folder, names=names)
         head, _, partition = config.rpartition("PartitionName")
         self.config.write_text("\n".join([head, *lines, f"PartitionName{partition}"]))
         (folder / "gres.conf").write_text(f"NodeName={names} Name=gpu Type=h100 File={folder}/nvidia[0-{GPUS - 1}]\n")

@@ -61,7 +61,8 @@ def test_a_fault_is_healed_and_the_job_starts_again(world: World, real: Slurm) -
     before = real.boot_time(NODE)
     workflow = fault(world, NODE)
     goes_on(world, lambda: again(workflow).verb == "validate")
-    assert real.jobs()[job] == "PENDING" and world.resets == [(NODE, "ForceRestart")]
+    assert real.jobs()[job] == "PENDING"
+    assert world.resets == [(NODE, "ForceRestart")]
     assert real.boot_time(NODE) != before and "DRAIN" in real.state(NODE)
     shown = real.scontrol("show", "node", NODE)
     assert f"Reason=Muster hold {again(workflow).hold_value} by muster-0123456789abcdef: {title(workflow)}" in shown
