@@ -68,15 +68,15 @@ def test_two_that_reboot_when_the_mode_is_lowered_both_go_on_when_it_is_raised()
         story.finish()
 
 
-@pytest.mark.parametrize("seconds", [-900, 900])
-def test_a_clock_that_jumps_between_reset_and_test_makes_no_test_an_old_one(seconds: float) -> None:
+def test_a_clock_that_is_set_back_between_reset_and_test_makes_no_test_an_old_one() -> None:
     """What came after the reset came after it, whatever the wall clock says."""
-    with a_story(1) as story:
-        story.fault("n1")
-        story.live(35)
-        assert story.storm.resets and "n1" not in story.storm.oracle.tested_at, "the jump is to lie between the two"
-        story.jump(seconds)
-        story.live(60)
-        assert "n1" in story.storm.oracle.tested_at
+    with a_story() as story:
+        for name in ("n1", "n4"):
+            story.fault(name)
+        for seconds in (5, 27, 5, 5):  # the reset falls into the second, the test into the last
+            story.jump(-900)
+            story.live(seconds)
+        oracle = story.storm.oracle
+        assert oracle.tested_at["n1"] > oracle.reset_at["n1"]
         story.finish()
         assert not story.storm.nodes["n1"].unschedulable
