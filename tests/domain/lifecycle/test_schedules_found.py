@@ -6,6 +6,7 @@ import pytest
 
 from fleet.policy.models import Cap
 from tests.domain.lifecycle.story import Story, a_story
+from tests.domain.lifecycle.test_schedules import Schedules
 
 pytestmark = pytest.mark.django_db
 HOLD_POINTS = (2, 7, 12, 17, 24)
@@ -68,15 +69,15 @@ def test_two_that_reboot_when_the_mode_is_lowered_both_go_on_when_it_is_raised()
         story.finish()
 
 
-def test_a_clock_that_is_set_back_between_reset_and_test_makes_no_test_an_old_one() -> None:
-    """What came after the reset came after it, whatever the wall clock says."""
-    with a_story() as story:
-        for name in ("n1", "n4"):
-            story.fault(name)
-        for seconds in (5, 27, 5, 5):  # the reset falls into the second, the test into the last
-            story.jump(-900)
-            story.live(seconds)
-        oracle = story.storm.oracle
+def test_a_test_after_a_reset_is_the_later_one_although_the_clock_was_set_back_between_them() -> None:
+    drawn = Schedules()
+    with drawn.stack:
+        drawn.clock(seconds=-900)
+        drawn.clock(seconds=-900)
+        drawn.cap(kind="hold", most=1)
+        drawn.site(what="go")
+        drawn.cap(kind="hold", most=1)
+        drawn.clock(seconds=-900)
+        drawn.clock(seconds=-900)
+        oracle = drawn.story.storm.oracle
         assert oracle.tested_at["n1"] > oracle.reset_at["n1"]
-        story.finish()
-        assert not story.storm.nodes["n1"].unschedulable
