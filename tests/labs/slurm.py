@@ -32,7 +32,9 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmrestd", "scontrol", "sbatch",
 PLUGINS = ("auth_jwt.so", "select_cons_tres.so")
 PACKAGES = "slurmctld slurmd slurmrestd slurm-client munge slurm-wlm-basic-plugins slurm-wlm-jwt-plugin"
 GPUS = 8
-BOOT = 1.2  # seconds; slurmctld tells a boot from an answer that came before by whole ones
+BOOT, OLD = 1.2, 2.5
+"""Seconds. slurmctld compares boots and answers by whole ones: a host is away longer than that, and one that is resumed
+sooner after its boot is taken for one that has booted again."""
 TRIES = 3  # somebody may take a port between our looking and a daemon's binding
 NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=64 Boards=1 SocketsPerBoard=2 \
 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=4000 Gres=gpu:h100:8 Feature=ib State=UNKNOWN"
@@ -115,6 +117,7 @@ class Slurm:
         self.url = f"http://127.0.0.1:{self.rest_port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ends = threading.Event()
+        self._booted = float("-inf")
 
     # -- what tests ask of it ------------------------------------------------------------------------------------
 
@@ -166,11 +169,25 @@ class Slurm:
     def in_service(self) -> bool:
         return all(self.state(name) in ("IDLE", "MIXED", "ALLOCATED") for name in self.names)
 
+    def story(self) -> str:
+        """What its nodes are and its daemons said last, for a test that cannot go on."""
+        ended = [name for name, process in self._processes.items() if process.poll() is not None]
+        logs = [
+            f"{path.name}:\n{path.read_text(errors='replace')[-1500:]}" for path in sorted(self.folder.glob("*.out"))
+        ]
+        return "\n".join([self.scontrol("--oneliner", "show", "nodes"), f"ended: {ended}", *logs])
+
     def restart(self, node: str) -> None:
         """As if the host had booted: its slurmd ends, and a new one says that the host is young."""
         _end(self._processes.pop(node))
         time.sleep(BOOT)
         self._slurmd(node, "-b")
+        self._booted = time.monotonic()
+        self.rest()
+
+    def rest(self) -> None:
+        """Until the last host that has booted is old enough to be resumed."""
+        time.sleep(max(0.0, self._booted + OLD - time.monotonic()))
 
     def stop(self, node: str) -> None:
         """As if the host had died."""

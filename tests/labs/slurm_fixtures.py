@@ -23,10 +23,14 @@ def real(one_slurm: Slurm) -> Iterator[Slurm]:
     """Given back empty and with every node in service."""
     yield one_slurm
     one_slurm.cancel()
+    one_slurm.rest()
     for name in one_slurm.names:
         if any(word in one_slurm.state(name) for word in ("DRAIN", "DOWN")):
             one_slurm.scontrol("update", f"nodename={name}", "state=resume")
-    until(one_slurm.in_service)
+    try:
+        until(one_slurm.in_service)
+    except AssertionError as error:
+        raise AssertionError(one_slurm.story()) from error
 
 
 @pytest.fixture
