@@ -354,6 +354,7 @@ def ports_of(cluster: Cluster) -> Ports:
                     settings.GPU_RESET_IMAGE, settings.GPU_RESET_NAMESPACE, settings.GPU_RESET_RUNTIME_CLASS
                 ),
                 provision=provisioner(cluster),
+                ray=wiring_gangs.ray_drains(cluster),
                 shows_why=wiring_slurm.alone(cluster),
             )
             _ports[key] = found
@@ -380,6 +381,7 @@ def timing() -> Timing:
         job_wait=settings.JOB_WAIT_SECONDS,
         gang_join=settings.GANG_JOIN_SECONDS,
         gang_rest=settings.GANG_REST_SECONDS,
+        ray_drain=settings.RAY_DRAIN_SECONDS,
         evictions_per_second=settings.EVICTIONS_PER_SECOND,
         evictions_at_once=settings.EVICTIONS_AT_ONCE,
         holds_at_once=HOLDS_AT_ONCE,

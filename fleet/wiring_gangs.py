@@ -11,7 +11,7 @@ from django.conf import settings
 from fleet.gangs.dashboards import Place
 from fleet.inventory.models import Cluster
 from fleet.ports.gangs import GangPoll
-from fleet.ports.ray import RayDashboard
+from fleet.ports.ray import RayDashboard, RayDrains
 
 _polls: dict[tuple[object, ...], GangPoll] = {}
 
@@ -57,3 +57,25 @@ def _kueue(cluster: Cluster) -> GangPoll:
             allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
         )
     return _polls[key]
+
+
+def ray_drains(cluster: Cluster) -> RayDrains | None:
+    """Who tells Ray of drains; None in a cluster that does not allow it or without an acting credential."""
+    places = [one.partition("/") for one in settings.RAY_DRAIN_IN]
+    namespaces = [namespace for name, _, namespace in places if name == cluster.name and namespace]
+    if not namespaces or not (cluster.act_kubeconfig or cluster.in_cluster):
+        return None
+    from fleet.adapters import kubernetes
+
+    return kubernetes.ray_drain(
+        cluster.act_kubeconfig or None,
+        None if cluster.act_kubeconfig else cluster.context or None,
+        namespaces=namespaces,
+        allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
+    )
+
+
+def ray_missing(cluster: Cluster) -> list[str]:
+    """What telling Ray of drains needs and lacks, in words; [] where nobody asked for it."""
+    found = ray_drains(cluster)
+    return found.check() if found is not None else []

@@ -20,6 +20,7 @@ from fleet.ports.clock import Clock
 from fleet.ports.cluster import ClusterActor, ClusterReader
 from fleet.ports.power import BmcTarget, PowerPort
 from fleet.ports.provision import ProvisionPort
+from fleet.ports.ray import RayDrains
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Timing:
     job_wait: float = 4 * 3600  # the longest wait for a job's checkpoint or end
     gang_join: float = 30  # nodes of one gang that are drained within this time share one interruption
     gang_rest: float = 600  # what a gang gets to start again before it may be interrupted anew
+    ray_drain: float = 60  # what Ray gets to move its work away before its workers are evicted
     evictions_per_second: float = 20  # of one cluster, all workers together; 0 lifts the limit
     evictions_at_once: int = 1  # of one drain
     holds_at_once: int = 1  # of one message
@@ -64,6 +66,7 @@ class Ports:
     validation_namespace: str = "default"
     gpu_reset: JobPlace = JobPlace()
     provision: ProvisionPort | None = None
+    ray: RayDrains | None = None  # hears of drains of its nodes; None where the cluster does not allow to tell it
     shows_why: bool = False  # the scheduler shows people the line that a hold carries
 
 

@@ -6,6 +6,7 @@ worker group are replicas (`hosts` pods each); None is what the object or the da
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -152,4 +153,19 @@ class RayDashboard(Protocol):
 
     def log_tail(self, submission: str, lines: int = 1000) -> str:
         """The end of a job's driver log. NotFound when the job is not known."""
+        ...
+
+
+class RayDrains(Protocol):
+    """Tells a Ray cluster that nodes of it are about to go. One write each, best effort."""
+
+    def drain(self, namespace: str, cluster: str, ips: Sequence[str], why: str, seconds: int) -> dict[str, str]:
+        """By the pods' addresses: "" where Ray has taken it, else why not. Repeating it only moves the deadline.
+
+        `seconds`: after which the pods end. Raises `fleet.ports.errors`.
+        """
+        ...
+
+    def check(self) -> list[str]:
+        """What it needs and lacks, in words."""
         ...

@@ -151,6 +151,7 @@ MEMO: dict[str, Word] = {
     "waiting_costs": lazy("waiting costs"),
     "joined": lazy("of the gang"),
     "gangs": lazy("gangs interrupted"),
+    "ray": lazy("Ray"),
     "gang": lazy("gang"),
     "kept_by_budget": lazy("kept by a budget"),
     "ended_by_others": lazy("ended by others"),

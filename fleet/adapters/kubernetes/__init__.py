@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fleet.adapters.kubernetes.acting import KubernetesActor
     from fleet.adapters.kubernetes.objects import CustomObjects
+    from fleet.adapters.kubernetes.raydrain import RayDrain
     from fleet.adapters.kubernetes.reading import KubernetesReader
     from fleet.adapters.kubernetes.schedulers.visibility import KueuePlaces
     from fleet.adapters.kubernetes.schedulers.watching import GangWatches
@@ -69,6 +70,20 @@ def actor(
     return KubernetesActor(
         api, lease_namespace=lease_namespace, job_namespaces=job_namespaces, slinky_nodes=slinky_nodes
     )
+
+
+def ray_drain(
+    kubeconfig: str | None,
+    context: str | None = None,
+    *,
+    namespaces: Sequence[str],
+    allow_exec: frozenset[str] = frozenset(),
+) -> RayDrain:
+    """Tells Ray of drains, in these namespaces alone. PermanentError when the kubeconfig cannot be used."""
+    from fleet.adapters.kubernetes.client import ApiServer
+    from fleet.adapters.kubernetes.raydrain import RayDrain
+
+    return RayDrain(ApiServer(kubeconfig, context, allow_exec), namespaces)
 
 
 def custom_objects(

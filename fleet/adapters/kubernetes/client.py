@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -89,6 +89,14 @@ class ApiServer:
             yield response
         finally:
             response.close()
+
+    def websocket(self, path: str, params: Sequence[tuple[str, str]]) -> tuple[Any, str, dict[str, str]]:
+        """Configuration, address and headers of a request that is to become a WebSocket."""
+        client = self._client
+        _method, url, headers, *_ = client.param_serialize(
+            "GET", path, query_params=list(params), header_params={}, auth_settings=["BearerToken"]
+        )
+        return client.configuration, url, headers
 
     def _exchange(
         self,

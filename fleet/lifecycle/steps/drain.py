@@ -18,7 +18,7 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.gangs_joined import named
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
-from fleet.lifecycle.steps import drain_told, evicting, give_back, interrupting, others, taken_back
+from fleet.lifecycle.steps import drain_told, evicting, give_back, interrupting, others, ray_told, taken_back
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
 from fleet.policy import approvals
@@ -74,7 +74,9 @@ def run(ctx: Context) -> Outcome:
         claims.release(ctx.workflow.pk, ctx.now, [TAKE_OUT])
         ctx.remember(was_kept=True)
         return kept
-    return drain_told.returning(ctx, standing, ours) or _evict(ctx, standing, ours)
+    if not ctx.step.memo.get("begun") and ctx.ports.ray is not None and ray_told.workers(standing):
+        _begin(ctx, standing)  # a gang is broken from when Ray moves its work
+    return drain_told.returning(ctx, standing, ours) or ray_told.tell(ctx, standing) or _evict(ctx, standing, ours)
 
 
 def _to_leave(ctx: Context) -> list[PodSeen]:
@@ -109,6 +111,7 @@ def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> O
     told = ctx.step.memo.get("joined", "")
     if not ctx.step.memo.get("begun"):
         told = _begin(ctx, standing)
+    told += ctx.step.memo.get("ray", "")
     found = evicting.evict(ctx, turn[:given], kept)
     done = [*found.accepted, *found.gone]
     kept = {uid: entry for uid, entry in kept.items() if uid not in {pod.uid for pod in done}}

@@ -100,6 +100,7 @@ class Command(BaseCommand):
             lambda: wiring.metrics_missing(cluster),
             lambda: wiring.slurm_missing(cluster),
             lambda: wiring_gangs.yunikorn_missing(cluster),
+            lambda: wiring_gangs.ray_missing(cluster),
         ]
         if wiring.has_nodes(cluster):
             checks.append(lambda: wiring.reader(cluster).check())
