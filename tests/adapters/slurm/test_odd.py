@@ -11,6 +11,7 @@ import pytest
 
 from fleet.adapters.slurm import jobs, nodes, seen, work
 from fleet.adapters.slurm.roots import with_roots
+from fleet.adapters.slurm.values import MOST_HOSTS, hosts
 from fleet.gangs.roster import Roster
 from fleet.inventory.facts import NODE_ALIASES, Reading, aliases_of, values_of
 from fleet.ports.gangs import Reading as Told
@@ -29,7 +30,7 @@ def told(kind: str, raw: dict[str, Any]) -> None:
         found = with_roots([jobs.gang(raw)])
         members = jobs.members(raw)
         ranks = [*work.running(raw), *filter(None, [work.waiting(raw)])]
-        assert len(members) <= 200_000 and all(0 <= rank.gpus <= MOST * 64 for rank in ranks)
+        assert len(members) <= MOST_HOSTS and all(0 <= rank.gpus <= MOST * 64 for rank in ranks)
         roster = Roster()
         roster.reading(Told(T0, objects=found, members=tuple(members)), "slurm")
         roster.gangs()
@@ -55,4 +56,5 @@ def test_no_place_may_break_a_reading(release: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["gpu-[00000-99999999]", "a[1-3][1-3]", "[", "]", "a[b", "gpu-[1-]", "x,,y", "[1-2"])
 def test_lists_of_hosts_end(name: str) -> None:
-    told("jobs", recorded(OLD)["jobs"][0] | {"nodes": name, "scheduled_nodes": name, "excluded_nodes": name})
+    raw = recorded(OLD)["jobs"][0] | {"nodes": name, "scheduled_nodes": name, "excluded_nodes": name}
+    assert len(hosts(name)) <= MOST_HOSTS and len(jobs.gang(raw).planned_nodes) <= MOST_HOSTS

@@ -15,7 +15,7 @@ from fleet.ports.cluster import SLURM_JOB, HoldRequest, JobRequest, NodeSeen
 from fleet.ports.errors import PermanentError, TemporaryError
 from fleet.tickets.models import Ticket
 from tests.domain.lifecycle.conftest import Build, again, fault, state_of
-from tests.domain.lifecycle.test_drain import drain_of, put, writes
+from tests.domain.lifecycle.test_drain import drain_of, put, timing, writes  # noqa: F401 - fixture
 from tests.domain.lifecycle.test_drain_jobs import planned_drain
 from tests.domain.lifecycle.world import World, a_pod
 
@@ -44,12 +44,13 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return told
 
 
-def test_a_planned_drain_waits_for_the_job_s_end_and_requeues_nothing(build: Build) -> None:
+def test_a_planned_drain_waits_for_the_job_s_end_and_requeues_nothing(build: Build, timing: Any) -> None:  # noqa: F811
+    timing(job_wait=300)  # so long a checkpoint would be waited for
     world = build(NODE)
-    ends = world.clock.now() + timedelta(hours=9)  # longer than any checkpoint would be waited for
+    ends = world.clock.now() + timedelta(hours=9)
     put(world, a_rank(17, ends_at=ends))
     workflow = planned_drain(world, NODE)
-    world.run(6 * 3600)
+    world.run(1200)
     seen = again(workflow)
     assert (seen.blocked_code, seen.blocked_until) == ("job_wait", ends) and "17" in seen.blocked_text
     assert writes(world, "evict") == [] and world.nodes[NODE].unschedulable
