@@ -279,3 +279,17 @@ def test_who_reasons_is_told_with_the_numbers(viewer: Client, cluster: Cluster) 
     assert (
         "It lacks 4 members with 32 GPUs. 40 GPUs are free where it may run, but scattered: only 2 would fit." in page
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("/queues/", "by"), ("/queues/", "condition"), ("/queues/", "queue"), ("/queues/", "system"),
+     ("/queues/what-if/", "kind"), ("/queues/what-if/", "nodes"), ("/queues/what-if/", "gang"),
+     ("/queues/room/?part=now", "level"), ("/gangs/", "key"), ("/gangs/{pk}/", "members"), ("/api/v1/what-if", "drain"),
+     ("/api/v1/what-if", "suspend"), ("/api/v1/gangs", "queue")],
+)  # fmt: skip
+def test_odd_words_in_an_address_fail_nothing(viewer: Client, cluster: Cluster, path: str, name: str) -> None:
+    gang = a_gang_row(cluster, "llm")
+    for odd in ("'", '"', "%", "²", "-1", "9" * 30, "x" * 5000, "a/b/c", "\u202e", "a,,b", "[]"):
+        answer = viewer.get(path.format(pk=gang.pk), {name: odd, "kind": "suspend", "part": "now"})
+        assert answer.status_code < 500, (name, odd)
