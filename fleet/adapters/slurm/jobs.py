@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.adapters.slurm.values import gpus, hosts, moment, number, states, tres
+from fleet.adapters.slurm.values import gpus, hosts, moment, number, states
 from fleet.ports.gangs import GangObject, Match, Member, Need, Part, ReasonCode, Ref, Said
 from fleet.ports.shapes import text
 
@@ -38,8 +38,31 @@ REASONS: dict[str, ReasonCode] = {
     "Licenses": "QUOTA",
     "Prolog": "IMAGE_OR_INIT",
     "Cleaning": "ADMISSION_CHECK",
+    "JobArrayTaskLimit": "QUOTA",
+    "AccountingPolicy": "QUOTA",
+    "MaxPoweredUpNodes": "QUOTA",
+    "QOSNotAllowed": "QUEUE_STOPPED",
+    "AccountNotAllowed": "QUEUE_STOPPED",
+    "InvalidAccount": "QUEUE_STOPPED",
+    "InvalidQOS": "QUEUE_STOPPED",
+    "DeadLine": "EXCEEDS_MAX",
+    "FrontEndDown": "NODE_UNHEALTHY",
+    "PowerNotAvail": "CAPACITY",
+    "PowerReserved": "CAPACITY",
+    "MpiPortsBusy": "CAPACITY",
+    "BurstBufferResources": "ADMISSION_CHECK",
+    "BurstBufferStageIn": "ADMISSION_CHECK",
+    "BurstBufferOperation": "SUSPENDED",
+    "FedJobLock": "ADMISSION_CHECK",
+    "ReservationInvalid": "SUSPENDED",
 }
 _LIMITS = ("Assoc", "QOS", "MaxCpu", "MaxGRES", "MaxJobs", "MaxNode", "MaxTRES", "MaxMem", "MaxBilling", "MaxSubmit")
+_OF_ONE_JOB = (
+    "PerJob",
+    "PerNode",
+    "QOSMin",
+    "MaxWallDuration",
+)  # limits that the job breaks by itself: it never starts
 _UNAVAILABLE = "Nodes required for job are DOWN, DRAINED or reserved"
 
 
@@ -106,7 +129,7 @@ def need_of(raw: dict[str, Any], nodes: int) -> Need:
     """What one node gives to the job. Requests come per node, per job, or as a sum over all nodes."""
     per_node = gpus(raw.get("tres_per_node") or raw.get("gres"))
     if not per_node:
-        per_job = gpus(raw.get("tres_per_job")) or round(tres(raw.get("tres_req_str")).get("gres/gpu", 0))
+        per_job = gpus(raw.get("tres_per_job")) or gpus(raw.get("tres_req_str"))
         per_node = -(-per_job // nodes)
     if not per_node and (per_task := gpus(raw.get("tres_per_task"))):
         tasks = number(raw.get("tasks_per_node")) or -(-(number(raw.get("tasks")) or nodes) // nodes)
@@ -116,12 +139,14 @@ def need_of(raw: dict[str, Any], nodes: int) -> Need:
     banned = tuple(hosts(raw.get("excluded_nodes")))
     terms = [Match("metadata.name", "NotIn", banned)] if banned else []
     terms += [Match("metadata.name", "In", asked)] if len(asked) >= nodes else []
+    first, *others = text(raw.get("partition")).split(",")
+    anywhere = [(Match(f"partition/{name}", "Exists"), *terms) for name in (first, *others)] if others else []
     return Need(
         gpus=per_node,
         cpu_millis=cores * 1000,
         memory_mib=_memory(raw, cores),
-        selector=((f"partition/{text(raw.get('partition')).split(',')[0]}", ""),),
-        any_of=(tuple(terms),) if terms else (),
+        selector=() if others else ((f"partition/{first}", ""),),
+        any_of=tuple(anywhere) or ((tuple(terms),) if terms else ()),
         whole_node=_is_exclusive(raw),
     )
 
@@ -141,12 +166,13 @@ def meaning(reason: str, description: str) -> ReasonCode:
         return "NODE_UNHEALTHY"
     if "reserved for other job" in description:  # 24.11 says so of nodes planned for somebody in front, too
         return "PRIORITY_BEHIND"
-    found = REASONS.get(reason)
+    word = reason.strip("()").partition(",")[0]  # some tools put a list of nodes behind it
+    found = REASONS.get(word) or REASONS.get(word.replace(" ", "_"))
     if found is not None:
         return found
-    if reason.startswith(_LIMITS):
-        return "QUOTA"
-    if reason.startswith("Nodes required for job are"):
+    if word.startswith(_LIMITS):
+        return "EXCEEDS_MAX" if any(part in word for part in _OF_ONE_JOB) else "QUOTA"
+    if word.replace("_", " ").startswith("Nodes required for job are"):
         return "NODE_UNHEALTHY"
     return "UNKNOWN"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fleet.adapters.slurm.values import gpus, number, states, tres
+from fleet.adapters.slurm.values import gpus, number, states
 from fleet.ports.gangs import GangObject, Offer, QueueObject, Quota, Ref, Said
 from fleet.ports.shapes import strings, text
 
@@ -43,7 +43,7 @@ def _used(raw: dict[str, Any]) -> int:
     told = raw.get("gres_used")
     if isinstance(told, str) and told:
         return gpus(told)
-    return round(tres(raw.get("tres_used")).get("gres/gpu", 0))
+    return gpus(raw.get("tres_used"))
 
 
 def why_out(state: frozenset[str], reason: str) -> str:

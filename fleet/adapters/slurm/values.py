@@ -7,18 +7,17 @@ Decides that a number may come plain or as {set, infinite, number}, a state as a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from fleet.ports.shapes import MOST, strings, text
 
-_GPU = re.compile(r"(?:^|,)\s*(?:gres[/:])?gpu(?::(?P<type>[A-Za-z][\w.-]*))?(?:[:=](?P<count>\d+)(?P<thousand>K)?)?")
+_GPU = re.compile(r"(?:gres[/:])?gpu(?P<typed>:[^:=]*)?(?P<by>[:=])(?P<count>\d+)(?P<thousand>K)?")
+_BARE_GPU = re.compile(r"(?:gres[/:])?gpu(?::.*)?")  # a type without a number, or neither: one
 _RANGE = re.compile(r"^(\d+)-(\d+)$")
 _LAST_SECOND = 253_370_764_800  # in the year 9000: what lies behind it is Slurm's "infinite"
 MOST_HOSTS = 200_000
-_TRES = re.compile(r"(?:^|,)([\w/:.]+)=([\d.]+)([KMGT]?)")
-_BYTES = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
 def number(value: Any) -> int | None:
@@ -53,25 +52,27 @@ def words(value: Any) -> tuple[str, ...]:
 
 
 def gpus(gres: Any) -> int:
-    """GPUs of a text like `gpu:h100:8(S:0-1),nvme:2`, `gres/gpu:8` or `gpu:h100:8(IDX:0-7)`; a bare `gpu` is one."""
+    """GPUs of a text like `gpu:h100:8(S:0-1),nvme:2`, `gres/gpu:3090=8`, `gpu:1g.10gb:7(IDX:0-6)`; a bare `gpu` is one.
+
+    A type may begin with digits or be nothing else. What is written with `=` tells the sum of all types beside each
+    type, so they are not added to it.
+    """
     if not isinstance(gres, str):
         return 0
-    plain = re.sub(r"\([^)]*\)", "", gres)
-    return sum(
-        (1 if found["count"] is None else min(MOST, int(found["count"]))) * (1024 if found["thousand"] else 1)
-        for found in _GPU.finditer(plain)
-    )
-
-
-def tres(raw: Any) -> Mapping[str, float]:
-    """`cpu=1,mem=40000M,node=2`: counts, memory in MiB."""
-    found: dict[str, float] = {}
-    for name, amount, unit in _TRES.findall(raw if isinstance(raw, str) else ""):
-        try:
-            found[name] = float(amount) * (_BYTES[unit] if name == "mem" else {"K": 1024}.get(unit, 1))
-        except ValueError:
+    listed = in_all = by_type = 0
+    for word in re.sub(r"\([^)]*\)", "", gres).split(","):
+        found = _GPU.fullmatch(word.strip().replace(":no_consume", ""))
+        if found is None:
+            listed += _BARE_GPU.fullmatch(word.strip()) is not None
             continue
-    return found
+        n = min(MOST, int(found["count"])) * (1024 if found["thousand"] else 1)
+        if found["by"] == ":":
+            listed += n
+        elif found["typed"]:
+            by_type += n
+        else:
+            in_all += n
+    return listed + max(in_all, by_type)
 
 
 def hosts(raw: Any) -> tuple[str, ...]:
