@@ -30,8 +30,15 @@ class Board:
     reasons: Mapping[str, Reason]  # of all that wait or start
     turns: tuple[Turn, ...]
     positions: Mapping[str, int]  # gang -> place in its queue, from 0
-    starter: Starter
-    space: Space
+    answers: Answers
+
+    @property
+    def starter(self) -> Starter:
+        return self.answers.starter
+
+    @property
+    def space(self) -> Space:
+        return self.answers.space
 
     @property
     def held_idle(self) -> list[Gang]:
@@ -39,12 +46,11 @@ class Board:
         return sorted((g for g in self.gangs.values() if g.gpus_held_idle), key=lambda g: (-g.gpus_held_idle, g.key))
 
 
-def read(gangs: Mapping[str, Gang], queues: Iterable[QueueObject], rooms: Rooms) -> Board:
+def read(gangs: Mapping[str, Gang], queues: Iterable[QueueObject], rooms: Rooms, before: Board | None = None) -> Board:
+    """`before` is the board of the last moment: what of it still holds is not worked out again."""
     found = Queues(queues)
-    keys = found.names(gangs.values())
-    starter, space = Starter(rooms), Space.now(rooms)
-    objects = {name: queue for name, queue in ((keys[g.key], found.of(g)) for g in gangs.values()) if queue is not None}
-    answers = Answers(starter, space)
+    keys, objects = found.homes(gangs.values())
+    answers = Answers.after(before.answers if before else None, rooms)
     line = turns(gangs.values(), objects, keys)
     in_front: dict[str, list[str]] = {}
     positions: dict[str, int] = {}
@@ -60,4 +66,4 @@ def read(gangs: Mapping[str, Gang], queues: Iterable[QueueObject], rooms: Rooms)
         if gang.state in ("starting", "suspended"):
             reasons[gang.key] = judge(gang, answers, objects.get(keys[gang.key]))
     again = tuple(turn.judged_by(reasons[turn.gang.key]) for turn in line)
-    return Board(gangs, found, keys, reasons, again, positions, starter, space)
+    return Board(gangs, found, keys, reasons, again, positions, answers)

@@ -221,7 +221,7 @@ class Gangs:
         with self._lock:
             gangs, queues = dict(self._roster.gangs()), self._roster.queues()
             rooms: Rooms = self._book.rooms(self._world.nodes, self._roster, self._why_out)
-        return board.read(gangs, queues, rooms)
+        return board.read(gangs, queues, rooms, self.board)
 
     def starved(self, keys: Iterable[str]) -> None:
         """Gangs that wait although their members are placed: what they hold is idle."""

@@ -1,26 +1,28 @@
 """What the arithmetic says of a gang in the world as it is, worked out once for all gangs that ask for the same.
 
-Decides that gangs which the arithmetic cannot tell from each other (`Starter.like`) share one answer, and that an
-answer works out only what it is asked. Refuses to outlive its world: whoever changes a room makes new answers.
+Decides that gangs which the arithmetic cannot tell from each other (`Starter.like`) share one answer, that an answer
+works out only what it is asked, and that it lasts while no node changes that any of its members may use. Refuses to
+outlive its rooms: when nodes come, go or change their labels, all is asked anew.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from fleet.gangs.diagnosis.blocking import Blocker, blockers
 from fleet.gangs.diagnosis.packing import Ask, Space
+from fleet.gangs.diagnosis.rooms import Rooms
 from fleet.gangs.diagnosis.starting import Starter
 from fleet.gangs.form import Gang
 from fleet.ports.gangs import Need
 
 
-@dataclass(frozen=True)
+@dataclass
 class Answer:
-    """Of one gang, and of every other one that is like it."""
+    """Of one gang, and of every other one that is like it. What was worked out stays; `space` is that of now."""
 
     starter: Starter
     space: Space
@@ -62,17 +64,43 @@ class Answer:
 
 class Answers:
     def __init__(self, starter: Starter, space: Space) -> None:
-        self.starter, self._space = starter, space
+        self.starter, self.space = starter, space
         self._answers: dict[Hashable, Answer] = {}
         self._whole: Space | None = None
         self._most: dict[Need, int] = {}
+        self._before: Answers | None = None
+
+    @classmethod
+    def after(cls, before: Answers | None, rooms: Rooms) -> Answers:
+        """Of the rooms as they are now; what `before` found is taken over where it still holds and is asked again."""
+        touched, space = sorted(rooms.touched), Space.now(rooms)
+        rooms.touched.clear()
+        if before is None or before.starter.rooms is not rooms:
+            return cls(Starter(rooms), space)
+        made = cls(Starter(rooms, before.starter.eligibility), space)
+        before._forget(touched)
+        before._before = None
+        made._before = before
+        return made
 
     def of(self, gang: Gang) -> Answer:
         like = self.starter.like(gang)
         answer = self._answers.get(like)
         if answer is None:
-            answer = self._answers[like] = Answer(self.starter, self._space, gang)
+            answer = self._before._answers.get(like) if self._before else None
+            answer = answer or Answer(self.starter, self.space, gang)
+            answer.starter, answer.space = self.starter, self.space
+            self._answers[like] = answer
         return answer
+
+    def _forget(self, touched: Sequence[int]) -> None:
+        """Whatever those rows may have changed."""
+        asked = {need for answer in self._answers.values() for need, _ in answer.asks}
+        concerned = self.starter.eligibility.using(touched, asked | self._most.keys())
+        for like, answer in list(self._answers.items()):
+            if any(need in concerned for need, _ in answer.asks):
+                del self._answers[like]
+        self._most = {need: most for need, most in self._most.items() if need not in concerned}
 
     def ever(self, gang: Gang) -> bool:
         """Whether all members of its minimum, each kind by itself, would fit were every node whole and empty."""
@@ -86,8 +114,11 @@ class Answers:
 
     def _at_most(self, need: Need) -> int:
         most = self._most.get(need)
+        if most is None and self._before is not None:
+            most = self._before._most.get(need)
         if most is None:
             self._whole = self._whole or Space.emptied(self.starter.rooms)
             slots = self._whole.slots(need, self.starter.eligibility.of(need))
-            most = self._most[need] = int(slots.sum())
+            most = int(slots.sum())
+        self._most[need] = most
         return most

@@ -7,6 +7,8 @@ waiting. An operator that is not known matches nothing, so that nothing is promi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from fleet.gangs.diagnosis.rooms import Mask, Rooms, Taint
@@ -14,17 +16,24 @@ from fleet.ports.gangs import Match, Need, Toleration
 
 
 class Eligibility:
-    """Masks by need, kept: needs are few and asked for often."""
+    """Masks by need, kept: needs are few and asked for often. Those of `before` that nobody asks for are let go."""
 
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, rooms: Rooms, before: Eligibility | None = None) -> None:
         self._rooms = rooms
         self._masks: dict[Need, Mask] = {}
+        self._known = before._masks if before is not None else {}
 
     def of(self, need: Need) -> Mask:
         mask = self._masks.get(need)
         if mask is None:
-            mask = self._masks[need] = self._find(need)
+            mask = self._known.get(need)
+            mask = self._masks[need] = self._find(need) if mask is None else mask
         return mask
+
+    def using(self, places: Sequence[int], needs: Iterable[Need]) -> set[Need]:
+        """Those of `needs` that may use any of these nodes."""
+        rows = np.array(places, np.int64)
+        return {need for need in needs if self.of(need)[rows].any()}
 
     def _find(self, need: Need) -> Mask:
         rooms = self._rooms

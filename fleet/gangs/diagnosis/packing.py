@@ -145,15 +145,20 @@ def _exactly(space: Space, asks: Sequence[Bounded]) -> Space | None:
     """Every way to share each node among the kinds, by what is still to place; only for small cases."""
     slots = np.stack([space.slots(need, mask) for need, _, mask in asks])
     wanted = tuple(count for _, count, _ in asks)
-    if (slots.sum(axis=1) < wanted).any():
-        return None
     nodes = np.flatnonzero(slots.any(axis=0))
+    if not _hope(space, asks, slots, nodes)(wanted):
+        return None
     if len(nodes) * int(np.prod([count + 1 for count in wanted], dtype=np.float64)) > EXACT_STATES:
         return None
     left: dict[Way, Shares] = {wanted: ()}
+    known: dict[tuple[object, ...], set[Way]] = {}  # nodes with equal room are shared in equal ways
     for turn, node in enumerate(map(int, nodes)):
         after = _hope(space, asks, slots, nodes[turn + 1 :])
-        ways = _ways(space.only(node), asks, [bool(mask[node]) for _, _, mask in asks])
+        here, allowed = space.only(node), [bool(mask[node]) for _, _, mask in asks]
+        room = (*(int(c[0]) for c in (*here.gpus.values(), here.cpu, here.memory, here.idle)), *allowed)
+        if room not in known:
+            known[room] = _ways(here, asks, allowed)
+        ways = known[room]
         grown: dict[Way, Shares] = {}
         for rest, shares in left.items():
             for way in ways:
@@ -165,18 +170,6 @@ def _exactly(space: Space, asks: Sequence[Bounded]) -> Space | None:
         if done is not None:
             return _shared(space, asks, done)
     return None
-
-
-def _enough(space: Space, asks: Sequence[Ask], masks: Sequence[Mask]) -> bool:
-    """Whether each kind alone has its slots, and all together their GPUs: where not, no sharing will do."""
-    if any(int(space.slots(need, mask).sum()) < count for (need, count), mask in zip(asks, masks, strict=True)):
-        return False
-    for resource, free in space.gpus.items():
-        wanted = sum(need.gpus * count for need, count in asks if need.resource == resource)
-        using = [mask for (need, _), mask in zip(asks, masks, strict=True) if need.gpus and need.resource == resource]
-        if using and int(free[np.logical_or.reduce(using)].sum()) < wanted:
-            return False
-    return True
 
 
 def _hope(space: Space, asks: Sequence[Bounded], slots: Ints, nodes: Ints) -> Callable[[Way], bool]:

@@ -71,6 +71,7 @@ class Rooms:
         self.usable = np.zeros(n, np.bool_)
         for place, room in enumerate(self.rows):
             self._fill(place, room)
+        self.touched: set[int] = set()  # rows replaced since whoever keeps answers took note
         self._index_labels()
 
     def put(self, room: Room) -> bool:
@@ -84,6 +85,7 @@ class Rooms:
             return False
         self.rows[place] = room
         self._fill(place, room)
+        self.touched.add(place)
         return True
 
     def _fill(self, place: int, room: Room) -> None:

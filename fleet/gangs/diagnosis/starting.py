@@ -20,9 +20,10 @@ from fleet.ports.gangs import Topology
 
 
 class Starter:
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, rooms: Rooms, before: Eligibility | None = None) -> None:
+        """`before`: masks that were found for the same rooms."""
         self.rooms = rooms
-        self.eligibility = Eligibility(rooms)
+        self.eligibility = Eligibility(rooms, before)
 
     def asks(self, gang: Gang) -> list[Ask]:
         return [(missing.need, missing.count) for missing in gang.missing if missing.need is not None]

@@ -40,9 +40,10 @@ class Scene:
     outs: dict[str, Out]
     roster: Roster = field(default_factory=Roster)
     book: RoomBook = field(default_factory=RoomBook)
+    last: Board | None = None
 
     def feed(self) -> None:
-        self.roster, self.book = Roster(), RoomBook()
+        self.roster, self.book, self.last = Roster(), RoomBook(), None
         for one in self.objects:
             self.roster.speak(one.ref.system, Spoken(one.ref.key, (one,)))
         for queue in self.queues:
@@ -52,7 +53,8 @@ class Scene:
 
     def judge(self) -> Board:
         gangs, queues = dict(self.roster.gangs()), self.roster.queues()
-        return board.read(gangs, queues, self.book.rooms(self.nodes, self.roster, self.outs))
+        self.last = board.read(gangs, queues, self.book.rooms(self.nodes, self.roster, self.outs), self.last)
+        return self.last
 
 
 def scene(nodes: int) -> Scene:

@@ -89,3 +89,19 @@ def _fresh(here: Scene, gone: set[str]) -> Board:
     here.members = [member for member in here.members if member.key not in gone]
     here.feed()
     return here.judge()
+
+
+def test_an_answer_lasts_while_no_node_changes_that_its_gang_may_use() -> None:
+    """And what nobody asks any more is let go: a cluster lives longer than its jobs."""
+    rooms = Rooms([a_room("gpu-0", labels={"pool": "p0"}), a_room("gpu-1", labels={"pool": "p1"})])
+    asks = {name: a_gang(name, 3, need=Need(gpus=8, selector=(("pool", name),))) for name in ("p0", "p1")}
+    first = Answers.after(None, rooms)
+    before = {name: first.of(gang) for name, gang in asks.items()}
+    assert all(not answer.fits for answer in before.values())
+    rooms.put(a_room("gpu-1", 8, labels={"pool": "p1"}))
+    second = Answers.after(first, rooms)
+    assert second.of(asks["p0"]) is before["p0"] and second.of(asks["p1"]) is not before["p1"]
+    assert (second.of(asks["p0"]).free, second.of(asks["p1"]).free) == (8, 0)
+    third = Answers.after(second, rooms)
+    third.of(asks["p1"])
+    assert Answers.after(third, rooms).of(asks["p0"]) is not before["p0"]
