@@ -24,14 +24,17 @@ SCRIPT = """
 import json, subprocess, sys
 from ray.util.state import list_nodes
 seconds, why, *ips = sys.argv[1:]
-ids = {node.node_ip: node.node_id for node in list_nodes(filters=[("state", "=", "ALIVE")], limit=10000)}
+ids = {}
+for node in list_nodes(filters=[("state", "=", "ALIVE")], limit=10000):
+    if not node.is_head_node:
+        ids.setdefault(node.node_ip, []).append(node.node_id)
 told = {}
 for ip in ips:
-    if ip not in ids:
-        told[ip] = "Ray knows no living node at " + ip
+    if len(ids.get(ip, [])) != 1:
+        told[ip] = "Ray knows %d living workers at %s" % (len(ids.get(ip, [])), ip)
         continue
     done = subprocess.run(
-        ["ray", "drain-node", "--node-id", ids[ip], "--reason", "DRAIN_NODE_REASON_PREEMPTION",
+        ["ray", "drain-node", "--node-id", ids[ip][0], "--reason", "DRAIN_NODE_REASON_PREEMPTION",
          "--reason-message", why, "--deadline-remaining-seconds", seconds], capture_output=True, text=True)
     last = (done.stderr or done.stdout).strip().splitlines()
     told[ip] = "" if done.returncode == 0 else (last[-1] if last else "refused")
