@@ -6,14 +6,18 @@ addresses: whoever calls has.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.conf import settings
 
 from fleet.gangs.dashboards import Place
 from fleet.inventory.models import Cluster
 from fleet.ports.gangs import GangPoll
 from fleet.ports.ray import RayDashboard, RayDrains
+from fleet.ports.rayjobs import RayJobs
 
 _polls: dict[tuple[object, ...], GangPoll] = {}
+_jobs: dict[tuple[object, ...], RayJobs] = {}
 
 
 def ray_dashboard(place: Place, ip: str) -> RayDashboard:
@@ -61,9 +65,8 @@ def _kueue(cluster: Cluster) -> GangPoll:
 
 def ray_drains(cluster: Cluster) -> RayDrains | None:
     """Who tells Ray of drains; None in a cluster that does not allow it or without an acting credential."""
-    places = [one.partition("/") for one in settings.RAY_DRAIN_IN]
-    namespaces = [namespace for name, _, namespace in places if name == cluster.name and namespace]
-    if not namespaces or not (cluster.act_kubeconfig or cluster.in_cluster):
+    namespaces = _allowed(cluster, settings.RAY_DRAIN_IN)
+    if not namespaces:
         return None
     from fleet.adapters import kubernetes
 
@@ -75,7 +78,33 @@ def ray_drains(cluster: Cluster) -> RayDrains | None:
     )
 
 
+def ray_jobs(cluster: Cluster) -> RayJobs | None:
+    """Who keeps the evidence of RayJobs that failed; None as for `ray_drains`."""
+    namespaces = _allowed(cluster, settings.RAY_KEEP_IN)
+    if not namespaces:
+        return None
+    key = ("ray_jobs", cluster.pk, cluster.act_kubeconfig, cluster.context, cluster.in_cluster, *namespaces)
+    if key not in _jobs:
+        from fleet.adapters import kubernetes
+
+        _jobs[key] = kubernetes.ray_jobs(
+            cluster.act_kubeconfig or None,
+            None if cluster.act_kubeconfig else cluster.context or None,
+            namespaces=namespaces,
+            allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
+        )
+    return _jobs[key]
+
+
+def _allowed(cluster: Cluster, places: Collection[str]) -> list[str]:
+    """The namespaces of `CLUSTER/NAMESPACE` that are this cluster's; none without a credential to act with."""
+    if not (cluster.act_kubeconfig or cluster.in_cluster):
+        return []
+    named = (one.partition("/") for one in places)
+    return sorted(namespace for name, _, namespace in named if name == cluster.name and namespace)
+
+
 def ray_missing(cluster: Cluster) -> list[str]:
-    """What telling Ray of drains needs and lacks, in words; [] where nobody asked for it."""
-    found = ray_drains(cluster)
-    return found.check() if found is not None else []
+    """What telling Ray of drains and keeping its evidence need and lack, in words; [] where nobody asked for it."""
+    drains, jobs = ray_drains(cluster), ray_jobs(cluster)
+    return [*(drains.check() if drains is not None else []), *(jobs.check() if jobs is not None else [])]

@@ -28,6 +28,7 @@ app.conf.update(
         "sweep": {"task": "tasks.sweep", "schedule": 10.0, "options": {"expires": 30}},
         "burn_in_watch": {"task": "tasks.burn_in_watch", "schedule": 2.0, "options": {"expires": 5}},
         "burn_in_start": {"task": "tasks.burn_in_start", "schedule": 30.0, "options": {"expires": 30}},
+        "evidence": {"task": "tasks.evidence", "schedule": 15.0, "options": {"expires": 15}},
         "retain": {"task": "tasks.retain", "schedule": 600.0, "options": {"expires": 300}},
     },
     beat_max_loop_interval=1.0,

@@ -9,19 +9,21 @@ import logging
 from datetime import timedelta
 
 from celery import shared_task
+from django.conf import settings
 from django.db import close_old_connections
 
-from fleet import wiring
+from fleet import wiring, wiring_gangs
 from fleet.bus import pulse
 from fleet.bus.models import Outbox
 from fleet.gangs import retention as gang_retention
 from fleet.health import detector_changes
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import approving, clock_back, engine, grants, maintenance, planner, services, withdrawing
+from fleet.lifecycle import approving, clock_back, engine, evidence, grants, maintenance, planner, services, withdrawing
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.validation import retention
 from fleet.ports.clock import SYSTEM_CLOCK
+from fleet.ports.errors import PortError
 
 log = logging.getLogger(__name__)
 OUTBOX_KEPT = timedelta(hours=1)
@@ -75,6 +77,19 @@ def sweep() -> None:
         if cluster.mode != Mode.OBSERVE:
             grants.run(cluster.pk, SYSTEM_CLOCK)
     maintenance.sweep(SYSTEM_CLOCK)
+
+
+@shared_task(name="tasks.evidence")
+def keep_evidence() -> None:
+    """RayJobs that failed on sick nodes, where a place allows it and this installation is the one that acts."""
+    close_old_connections()
+    for cluster in Cluster.objects.filter(removed_at=None):
+        try:
+            jobs = wiring_gangs.ray_jobs(cluster)
+            if jobs is not None and (cluster.mode != Mode.AUTOMATE or wiring.ports_of(cluster).lease()):
+                evidence.sweep(cluster, jobs, settings.RAY_KEEP_SECONDS, SYSTEM_CLOCK.now())
+        except PortError as error:
+            log.warning("the evidence of %s: %s", cluster.name, error)
 
 
 @shared_task(name="tasks.retain")

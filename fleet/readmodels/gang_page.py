@@ -152,9 +152,27 @@ def moment(row: GangMoment, queue: str = "") -> Moment:
         lead, text, tone = _of_condition(row, facts)
     elif row.kind == "gone":
         lead, text, tone = _("It is gone."), _("Neither an object nor a pod tells of it any more."), ""
+    elif row.kind == "kept":
+        lead, text, tone = _of_kept(row.what, facts)
     else:
         lead, text, tone = row.what, "", ""
     return Moment(row.at, row.kind, lead, text, raw, nodes, tone)
+
+
+def _of_kept(what: str, facts: Mapping[str, Any]) -> tuple[str, str, str]:
+    """How long its Ray cluster stays for people to look, and what became of that."""
+    named = {"job": facts.get("job", ""), "until": str(facts.get("until", ""))[:16].replace("T", " ")}
+    named["incident"] = f"INC-{facts.get('incident', '')}"
+    match what:
+        case "kept":
+            lead = _("Muster keeps RayJob %(job)s until %(until)s UTC, while %(incident)s is open.")
+        case "returned":
+            lead = _("%(incident)s is over: RayJob %(job)s has its own time again.")
+        case "left":
+            lead = _("Muster no longer keeps RayJob %(job)s.")
+        case _:
+            lead = _("Muster asks to keep RayJob %(job)s until %(until)s UTC, while %(incident)s is open.")
+    return lead % named, "", ""
 
 
 def _of_state(state: str, facts: Mapping[str, Any]) -> tuple[str, str, str]:

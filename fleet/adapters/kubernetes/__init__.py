@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fleet.adapters.kubernetes.acting import KubernetesActor
     from fleet.adapters.kubernetes.objects import CustomObjects
     from fleet.adapters.kubernetes.raydrain import RayDrain
+    from fleet.adapters.kubernetes.rayjobs import KubernetesRayJobs
     from fleet.adapters.kubernetes.reading import KubernetesReader
     from fleet.adapters.kubernetes.schedulers.visibility import KueuePlaces
     from fleet.adapters.kubernetes.schedulers.watching import GangWatches
@@ -84,6 +85,20 @@ def ray_drain(
     from fleet.adapters.kubernetes.raydrain import RayDrain
 
     return RayDrain(ApiServer(kubeconfig, context, allow_exec), namespaces)
+
+
+def ray_jobs(
+    kubeconfig: str | None,
+    context: str | None = None,
+    *,
+    namespaces: Sequence[str],
+    allow_exec: frozenset[str] = frozenset(),
+) -> KubernetesRayJobs:
+    """RayJobs that failed, in these namespaces alone. PermanentError when the kubeconfig cannot be used."""
+    from fleet.adapters.kubernetes.client import ApiServer
+    from fleet.adapters.kubernetes.rayjobs import KubernetesRayJobs
+
+    return KubernetesRayJobs(ApiServer(kubeconfig, context, allow_exec), namespaces)
 
 
 def custom_objects(

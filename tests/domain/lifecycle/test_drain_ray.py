@@ -107,11 +107,11 @@ def test_a_failure_is_told_and_stops_no_drain(ray: Ray, error: Exception, words:
 
 def test_a_worker_that_ray_does_not_take_is_named(ray: Ray) -> None:
     a_worker(ray.world, "w-1")
-    ray.refuses = {"10.0.0.8": "Ray knows no living node at 10.0.0.8"}
+    ray.refuses = {"10.0.0.8": "Ray knows 0 living workers at 10.0.0.8"}
     planned_drain(ray.world, NODE)
     ray.world.run(10)
     assert "1 of its nodes ends" in ray_says(ray.world)
-    assert "Ray did not take train/w-1: Ray knows no living node" in ray_says(ray.world)
+    assert "Ray did not take train/w-1: Ray knows 0 living workers" in ray_says(ray.world)
 
 
 def test_work_that_is_none_of_rays_is_nothing_to_tell(ray: Ray) -> None:
@@ -175,8 +175,9 @@ def test_where_the_observer_does_not_answer_the_room_elsewhere_is_not_known(
 
 def test_only_the_places_that_are_named_with_an_acting_credential_may_be_told(settings: Any, cluster: Cluster) -> None:
     def told(*places: str) -> bool:
-        settings.RAY_DRAIN_IN = frozenset(places)
-        return wiring_gangs.ray_drains(cluster) is not None
+        settings.RAY_DRAIN_IN = settings.RAY_KEEP_IN = frozenset(places)
+        found = wiring_gangs.ray_jobs(cluster), wiring_gangs.ray_drains(cluster)
+        return found != (None, None)
 
     cluster.act_kubeconfig, cluster.in_cluster = "", False
     assert not told(f"{cluster.name}/train"), "no credential to act with"

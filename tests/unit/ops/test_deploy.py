@@ -77,15 +77,21 @@ def test_the_right_to_delete_pods_is_given_by_its_own_component_alone() -> None:
     assert "components/force-drain" in (ROOT / "docs" / "drain.md").read_text()
 
 
-def test_the_right_to_run_commands_is_given_by_its_own_component_and_in_single_namespaces() -> None:
-    component = BASE.parent / "components" / "ray-drain"
-    added = list(yaml.safe_load_all((component / "rights.yaml").read_text()))
-    given = {("list", "pods"), ("get", "pods/exec"), ("create", "pods/exec")}
-    assert rights(added) == given and not any("pods/exec" in right for right in rights(documents()))
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("ray-drain", {("list", "pods"), ("get", "pods/exec"), ("create", "pods/exec")}),
+        ("ray-keep", {("get", "rayjobs"), ("patch", "rayjobs")}),
+    ],
+)
+def test_rights_in_the_namespaces_of_others_have_their_own_component(name: str, given: set[tuple[str, str]]) -> None:
+    added = list(yaml.safe_load_all((BASE.parent / "components" / name / "rights.yaml").read_text()))
+    base = {right for right in rights(documents()) if right[1] in ("pods/exec", "rayjobs")}
+    assert rights(added) == given and base <= {("list", "rayjobs"), ("watch", "rayjobs")}
     assert {d["kind"] for d in added} == {"ClusterRole", "RoleBinding"}, "bound to every namespace it would reach all"
     (account,) = [d["metadata"] for d in documents() if d["kind"] == "ServiceAccount"]
     assert added[1]["subjects"] == [{"kind": "ServiceAccount", **account}]
-    assert "components/ray-drain" in (ROOT / "docs" / "drain.md").read_text()
+    assert f"components/{name}" in (ROOT / "docs" / "drain.md").read_text()
 
 
 def test_settings_of_the_deployments_are_documented() -> None:
