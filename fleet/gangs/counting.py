@@ -25,6 +25,8 @@ def count(joined: Joined, starved: bool = False) -> Gang:
     on_nodes = [member for member in alive if member.node]
     wanted = _wanted(objects, alive)
     minimum = 1 if ref.system == _ALONE and not objects else _minimum(objects, wanted)
+    if any(one.done for one in objects):
+        minimum = min(minimum, wanted)
     by_state = Counter(member.state for member in alive)
     held = sum(member.need.gpus for member in on_nodes)
     placed = sum(not member.ending for member in on_nodes)
@@ -83,7 +85,8 @@ def _wanted(objects: Sequence[GangObject], alive: Sequence[Member]) -> int:
     told = next((one.wanted for one in order if one.wanted is not None), None)
     if told is not None:
         return max(0, told)
-    return max((member.total for member in alive if member.total), default=sum(not member.ending for member in alive))
+    here = max((member.total for member in alive if member.total), default=sum(not member.ending for member in alive))
+    return max([here, *(one.minimum or 0 for one in objects if one.fills)])
 
 
 def _minimum(objects: Sequence[GangObject], wanted: int) -> int:
@@ -102,7 +105,7 @@ def _state(objects: Sequence[GangObject], placed: int, started: int, minimum: in
     if not placed and any(one.suspended for one in _commanding(objects)):
         return "suspended"
     if not wanted and not placed:
-        return "finished" if not objects or any(one.finished for one in objects) else "suspended"
+        return "finished" if not objects or any(one.finished or one.done for one in objects) else "suspended"
     if placed < minimum or not placed:
         return "partial" if placed else "waiting"
     return "running" if started >= minimum else "starting"
@@ -185,7 +188,12 @@ def _waits_since(objects: Sequence[GangObject], alive: Sequence[Member]) -> date
 def _said(objects: Sequence[GangObject], alive: Sequence[Member]) -> tuple[Said, ...]:
     """Equal words once, from the earliest moment on: a hundred pods of a gang say the same."""
     first: dict[tuple[str, str, str], Said] = {}
-    of_members = (member.waits for member in alive if member.waits and not member.node)
+    held_back = any(one.admitted is False for one in objects)  # then its queue says why, and its gates do not
+    of_members = (
+        member.waits
+        for member in alive
+        if member.waits and not member.node and not (held_back and member.state == "gated")
+    )
     commanding = _commanding(objects)
     of_objects = (s for one in objects for s in one.said if s.code != "SUSPENDED" or one in commanding)
     for said in (*of_objects, *of_members):

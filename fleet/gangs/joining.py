@@ -41,7 +41,7 @@ def join(objects: Iterable[GangObject], members: Iterable[Member]) -> dict[str, 
 
 def naming_of(member: Member) -> Naming:
     """Bare pods that name nothing are each their own."""
-    return member.links, member.owner_uid, member.owner or member.key
+    return member.links, member.owner_uid, member.key if member.alone else member.owner or member.key
 
 
 def assign(book: ObjectBook, alike: Alike) -> tuple[dict[str, Joined], dict[Naming, str]]:
@@ -73,7 +73,7 @@ def _give(empty: Joined, gang: Joined) -> None:
 
 def joins(one: GangObject) -> tuple[object, ...]:
     """All of an object that decides what it is joined with."""
-    return one.ref, one.places, one.owners, one.links
+    return one.ref, one.places, one.owners, one.links, one.ref.system in ADMITTING and one.finished
 
 
 class ObjectBook:
@@ -82,6 +82,7 @@ class ObjectBook:
     def __init__(self, objects: Iterable[GangObject]) -> None:
         self.by_key = {one.ref.key: one for one in objects}
         by_uid = {one.ref.uid: one.ref.key for one in self.by_key.values() if one.ref.uid}
+        self._made_for = self._unread(by_uid)
         self._above = {key: self._parents(one, by_uid) for key, one in self.by_key.items()}
         below = _turned(self._above)
         self._admits: dict[str, list[str]] = defaultdict(list)  # what is admitted -> the admitting objects
@@ -115,18 +116,34 @@ class ObjectBook:
             gangs = self._gangs.get(link)
             if gangs and len(gangs) == 1:
                 return gangs[0]
-        owner = self._by_uid.get(member.owner_uid, "") if member.owner_uid else ""
-        if owner and len(self._gangs.get(owner, ())) == 1:
-            return self._gangs[owner][0]
+        for uid in filter(None, (member.uid, member.owner_uid)):
+            owner = self._by_uid.get(uid) or self._made_for.get(uid, "")
+            if owner and len(self._gangs.get(owner, ())) == 1:
+                return self._gangs[owner][0]
         if member.links:
             return member.links[0]
         return _by_maker(member)
 
+    def _unread(self, by_uid: Mapping[str, str]) -> dict[str, str]:
+        """UID of a maker that no reader knows (a Job, a single pod) -> the object made for it: a group before what
+        admits it, and an admission before one that is over. Where a maker has several (replicas), nothing is told."""
+        made: dict[str, dict[int, list[str]]] = {}
+        for one in self.by_key.values():
+            rank = (1 + one.finished) if one.ref.system in ADMITTING else 0
+            for uid in one.owners:
+                if uid not in by_uid:
+                    made.setdefault(uid, {}).setdefault(rank, []).append(one.ref.key)
+        nearest = {uid: by_rank[min(by_rank)] for uid, by_rank in made.items()}
+        return {uid: keys[0] for uid, keys in nearest.items() if len(keys) == 1}
+
     def _parents(self, one: GangObject, by_uid: Mapping[str, str]) -> list[str]:
-        """Keys of the objects it belongs to: those that own it and those that it names."""
+        """Keys of the objects it belongs to: those that own it, those that it names, and for what admits, the group
+        of the same maker."""
         owners = (by_uid[uid] for uid in one.owners if uid in by_uid)
         named = (key for key in one.links if key in self.by_key)
-        return list(dict.fromkeys(key for key in (*owners, *named) if key != one.ref.key))
+        admits = one.ref.system in ADMITTING
+        beside = (self._made_for[uid] for uid in one.owners if admits and uid in self._made_for)
+        return list(dict.fromkeys(key for key in (*owners, *named, *beside) if key != one.ref.key))
 
     def _anchors(self, below: Mapping[str, list[str]]) -> list[str]:
         """Groups of placing schedulers; then whatever has nothing below it and is not spoken of by such a group."""
@@ -154,7 +171,8 @@ class ObjectBook:
     def _closure(self, anchor: str) -> list[str]:
         keys = self._upwards(anchor)
         admitting = [key for here in keys for key in self._admits.get(here, ())]
-        return list(dict.fromkeys([*keys, *admitting]))
+        going_on = [key for key in admitting if not self.by_key[key].finished]  # an attempt of before says nothing
+        return list(dict.fromkeys([*keys, *(going_on or admitting)]))
 
 
 def _turned(above: Mapping[str, list[str]]) -> dict[str, list[str]]:

@@ -131,6 +131,7 @@ class Member:
     stuck: str = ""  # why it is bound and does not start: ImagePullBackOff, CreateContainerError, Init:...
     ending: bool = False  # being deleted; it holds its GPUs until it is gone
     total: int | None = None
+    alone: bool = False  # admitted by itself, though others have the same maker (Kueue's single pods)
     placeholder: bool = False  # holds room for a member that has not come
     sick_device: str = ""  # what the kubelet says of a device it gave to this pod (KEP-4680), "" when nothing
 
@@ -187,6 +188,8 @@ class GangObject:
     parts: tuple[Part, ...] = ()
     said: tuple[Said, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
+    fills: bool = False  # it waits for members to be made, as many as its minimum
+    done: int = 0  # members that ended well and are not made again; `wanted` and `parts` are without them
     by_topology: bool = False  # Kueue chose its nodes by name: it replaces one that is lost, and not two
     planned_nodes: tuple[str, ...] = ()  # where its scheduler means to put it (Slurm's scheduled_nodes)
     position: int | None = None  # in its queue, from 0

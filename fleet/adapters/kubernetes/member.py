@@ -14,6 +14,7 @@ from fleet.ports.gangs import Member, MemberState, ReasonCode, Said
 from fleet.ports.shapes import items, mapping, moment, text, whole
 
 _TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+_MANAGED, _GROUPED = "kueue.x-k8s.io/managed", "kueue.x-k8s.io/pod-group-name"
 _QUEUES = (
     "kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name",
     "scheduling.volcano.sh/queue-name", "yunikorn.apache.org/queue", "queue",
@@ -33,6 +34,9 @@ _WORDS: tuple[tuple[str, ReasonCode], ...] = (
     ("topology", "TOPOLOGY"),
     ("resource gap", "CAPACITY"),
     ("nodes are available", "CAPACITY"),
+    ("nodes are unavailable", "CAPACITY"),
+    ("have enough resources", "CAPACITY"),
+    ("nodes with enough resources", "CAPACITY"),
     ("in gang unschedulable", "CAPACITY"),
     ("cannot find enough sibling pods", "CAPACITY"),
     ("optimistic rejection in PostFilter", "CAPACITY"),
@@ -61,10 +65,11 @@ def member_of(raw: Mapping[str, Any], links: tuple[str, ...], owner: str, role: 
         queue=next((text(labels.get(key) or notes.get(key)) for key in _QUEUES if key in labels or key in notes), ""),
         priority=whole(spec.get("priority"), 0),
         created_at=moment(meta.get("creationTimestamp")),
-        waits=None if node else _waits(status),
+        waits=None if node else _gated(spec) or _waits(status),
         stuck=_stuck(statuses, items(status.get("initContainerStatuses"))) if node else "",
         ending=bool(meta.get("deletionTimestamp")),
         total=total if total > 0 else None,
+        alone=labels.get(_MANAGED) == "true" and _GROUPED not in labels,
         placeholder=text(notes.get(_PLACEHOLDER)).lower() == "true",
         sick_device=_sick_device(statuses),
     )
@@ -80,6 +85,16 @@ def _state(node: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> Mem
         return "placed"
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in items(status.get("conditions")))
     return "ready" if ready else "running"
+
+
+def _gated(spec: Mapping[str, Any]) -> Said | None:
+    """Gates are opened by others than the scheduler: of a pod that nobody else holds back, they are the reason."""
+    gates = sorted(filter(None, (text(gate.get("name")) for gate in items(spec.get("schedulingGates")))))
+    if not gates:
+        return None
+    return Said(
+        "ADMISSION_CHECK", f"Held by the scheduling gates {', '.join(gates)}.", None, "Pod spec.schedulingGates"
+    )
 
 
 def _waits(status: Mapping[str, Any]) -> Said | None:

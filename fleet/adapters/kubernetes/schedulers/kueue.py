@@ -1,8 +1,9 @@
-"""Workload, ClusterQueue, LocalQueue and Cohort of Kueue (`kueue.x-k8s.io`; v1beta2, and v1beta1 of older releases).
+"""Workload of Kueue (`kueue.x-k8s.io`; v1beta2, and v1beta1 of older releases).
 
-Decides that a Workload admits and does not place, where its present wait began (the last eviction), and what each of
-its reasons means, in the words of all releases: before 0.19 three general ones stood for all. Quotas are in the units
-of the cluster's resources. Refuses `weightedShare` of the largest number: it says "no weight, and borrowing".
+Decides that a Workload admits and does not place, where its present wait began (the last eviction), that a quota is no
+admission before all checks are ready, and what each of its reasons means, in the words of all releases: before 0.19
+three general ones stood for all. Refuses to count what is not needed any more: members that ended well, or that an
+admission in part left out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from fleet.adapters.kubernetes.member import meaning_of
-from fleet.adapters.kubernetes.needs import DEVICE, need_of, quantity
+from fleet.adapters.kubernetes.needs import need_of
 from fleet.adapters.kubernetes.schedulers.objects import (
     Condition,
     Raw,
@@ -22,14 +23,12 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     number,
     ref_of,
     spoken,
-    spoken_key,
 )
-from fleet.ports.gangs import GangObject, Part, QueueObject, Quota, ReasonCode, Said, Spoken, Topology
-from fleet.ports.shapes import items, mapping, text
+from fleet.ports.gangs import GangObject, Part, ReasonCode, Said, Spoken, Topology
+from fleet.ports.shapes import items, mapping, moment, text
 
 GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
-NO_WEIGHT = 9_223_372_036_854_775_807
 _RESERVING: dict[str, ReasonCode] = {
     "WaitingForQuota": "QUOTA",
     "ExceedsMaxQuota": "EXCEEDS_MAX",
@@ -55,15 +54,23 @@ _EVICTED: dict[str, ReasonCode] = {
     "LocalQueueStopped": "QUEUE_STOPPED",
     "NodeFailures": "NODE_UNHEALTHY",
     "Deactivated": "SUSPENDED",
+    "InactiveWorkload": "SUSPENDED",  # its name before 0.9
 }
-# What the message of the general reasons of older releases says.
+_GENERAL = ("Pending", "Inadmissible", "Waiting")  # reasons of older releases, that their message explains
+# What their message says. It lists what each flavor lacks: where one of them only waits, the workload does.
 _OLD_WORDS: tuple[tuple[str, ReasonCode], ...] = (
     ("is inactive", "QUEUE_STOPPED"),
     ("doesn't exist", "QUEUE_STOPPED"),
-    ("insufficient quota", "EXCEEDS_MAX"),
+    ("namespace doesn't match", "QUEUE_STOPPED"),
+    ("preemption of", "PRIORITY_BEHIND"),
     ("insufficient unused quota", "QUOTA"),
-    ("exceeds", "EXCEEDS_MAX"),
+    ("borrowing limit", "QUOTA"),
     ("topology", "TOPOLOGY"),
+    ("insufficient quota", "EXCEEDS_MAX"),
+    ("exceed", "EXCEEDS_MAX"),
+    ("unavailable in clusterqueue", "EXCEEDS_MAX"),
+    ("untolerated taint", "EXCEEDS_MAX"),
+    ("match node affinity", "EXCEEDS_MAX"),
     ("preempt", "PRIORITY_BEHIND"),
 )
 
@@ -71,9 +78,10 @@ _OLD_WORDS: tuple[tuple[str, ReasonCode], ...] = (
 def workload(raw: Raw) -> Spoken:
     ref, conditions = ref_of("kueue", "Workload", raw), conditions_of(raw)
     spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
-    sets = items(spec.get("podSets"))
-    parts = tuple(_part(one) for one in sets)
-    reserved, admitted = conditions.get("QuotaReserved"), conditions.get("Admitted")
+    assigned = _counts(mapping(status.get("admission")).get("podSetAssignments"))
+    gone = _counts(status.get("reclaimablePods"))
+    parts = tuple(_part(one, assigned, gone) for one in items(spec.get("podSets")))
+    open_checks, cluster = _open_checks(status, conditions), text(status.get("clusterName"))
     finished, started = conditions.get("Finished"), conditions.get("PodsReady")
     inactive = spec.get("active") is False
     return spoken(
@@ -88,14 +96,14 @@ def workload(raw: Raw) -> Spoken:
             started_at=started.at if started is not None and started.status else None,
             ended_at=finished.at if finished is not None and finished.status else None,
             finished=finished is not None and finished.status is True,
-            suspended=inactive,
-            admitted=(reserved is not None and reserved.status is True)
-            and (admitted is None or admitted.status is True),
+            suspended=inactive or bool(cluster),
+            admitted=_is_admitted(conditions) and not open_checks,
             phase=next((name for name in _PHASES if name in conditions and conditions[name].status), "Pending"),
             wanted=sum(part.wanted for part in parts),
             minimum=sum(part.wanted if part.minimum is None else part.minimum for part in parts),
             parts=parts,
-            said=tuple(_said(conditions, inactive)),
+            said=(*_sent(cluster), *open_checks, *_said(conditions, inactive)),
+            done=sum(gone.values()),
             by_topology=_by_topology(status),
             unhealthy_nodes=tuple(text(node.get("name")) for node in items(status.get("unhealthyNodes"))),
             guarantee="whole" if started is not None else "unknown",
@@ -112,14 +120,53 @@ def _by_topology(status: dict[str, Any]) -> bool:
 _PHASES = ("Finished", "Evicted", "Admitted", "QuotaReserved")
 
 
-def _part(raw: dict[str, Any]) -> Part:
+def _counts(raw: Any) -> dict[str, int]:
+    """Pods of each pod set, as an admission (in part) or what is not needed any more (`reclaimablePods`) tells."""
+    told = ((text(one.get("name")), number(one.get("count"))) for one in items(raw))
+    return {name: max(0, count) for name, count in told if count is not None}
+
+
+def _sent(cluster: str) -> tuple[Said, ...]:
+    """MultiKueue: its pods are in another cluster, and nothing of it waits for room here."""
+    return (
+        (Said("SUSPENDED", f"It was sent to the cluster {cluster}.", None, "Workload clusterName"),) if cluster else ()
+    )
+
+
+def _is_admitted(conditions: dict[str, Condition]) -> bool:
+    """Releases before 0.5 know no reservation, those before 0.7 do not say that an admission is still to come."""
+    reserved, admitted = conditions.get("QuotaReserved"), conditions.get("Admitted")
+    if admitted is not None:
+        return admitted.status is True
+    return reserved is not None and reserved.status is True
+
+
+def _open_checks(status: dict[str, Any], conditions: dict[str, Condition]) -> tuple[Said, ...]:
+    """What each check says that is not ready yet, of a workload that has its quota and is not let in."""
+    reserved, admitted = conditions.get("QuotaReserved"), conditions.get("Admitted")
+    if reserved is None or not reserved.status or (admitted is not None and admitted.status):
+        return ()
+    return tuple(
+        Said(
+            "ADMISSION_CHECK",
+            text(check.get("message")) or f"The check {text(check.get('name'))} is {text(check.get('state'))}.",
+            moment(check.get("lastTransitionTime")),
+            f"Workload admission check {text(check.get('name'))}: {text(check.get('state'))}",
+        )
+        for check in items(status.get("admissionChecks"))
+        if text(check.get("state")) not in ("", "Ready")
+    )
+
+
+def _part(raw: dict[str, Any], assigned: dict[str, int], gone: dict[str, int]) -> Part:
     request = mapping(raw.get("topologyRequest"))
     required, preferred = text(request.get("required")), text(request.get("preferred"))
     level = Topology(required or preferred, required=bool(required)) if required or preferred else None
-    count = number(raw.get("count"))
+    name = text(raw.get("name"))
+    count = max(0, assigned.get(name, number(raw.get("count")) or 0) - gone.get(name, 0))
+    least = None if name in assigned else number(raw.get("minCount"))  # an admission has settled it
     need = need_of(mapping(mapping(raw.get("template")).get("spec")))
-    name = text(raw.get("name")).lower()
-    return Part(name, max(0, count or 0), minimum=number(raw.get("minCount")), need=need, topology=level)
+    return Part(name.lower(), count, minimum=None if least is None else min(least, count), need=need, topology=level)
 
 
 def _evicted_at(conditions: dict[str, Condition]) -> datetime | None:
@@ -136,8 +183,11 @@ def _said(conditions: dict[str, Condition], inactive: bool) -> list[Said]:
     if inactive:
         stated = evicted.at if evicted is not None else None
         found.append(Said("SUSPENDED", "spec.active is false", stated, "Workload"))
+    if reserved is None and admitted is not None and admitted.reason in _GENERAL:
+        reserved = admitted  # before 0.5
     if reserved is not None and reserved.status is False:
-        code = _RESERVING.get(reserved.reason) or _by_words(reserved.message)
+        words = _by_words(reserved.message) if reserved.reason in _GENERAL else "UNKNOWN"
+        code = words if words != "UNKNOWN" else _RESERVING.get(reserved.reason) or _by_words(reserved.message)
         found.append(reserved.said(code, f"Workload condition QuotaReserved: {reserved.reason}"))
     elif admitted is not None and admitted.status is False and admitted.reason != "NoReservation":
         code = _ADMITTING.get(admitted.reason, "ADMISSION_CHECK")
@@ -160,123 +210,4 @@ def _by_words(message: str) -> ReasonCode:
     return next((code for word, code in _OLD_WORDS if word in words), meaning_of(message))
 
 
-def cluster_queue(raw: Raw) -> Spoken:
-    ref, conditions = ref_of("kueue", "ClusterQueue", raw), conditions_of(raw)
-    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
-    active, policy = conditions.get("Active"), text(spec.get("stopPolicy")) or "None"
-    said = _stopped(active, policy, "ClusterQueue")
-    share, text_of = _share(mapping(status.get("fairSharing")).get("weightedShare"))
-    fair = mapping(spec.get("fairSharing"))
-    return Spoken(
-        spoken_key(ref),
-        queues=(
-            QueueObject(
-                ref,
-                parent=_cohort(spec),
-                stopped=bool(said),
-                quotas=tuple(_quotas(spec, status)),
-                share=share,
-                share_text=text_of,
-                weight=quantity(fair["weight"]) if "weight" in fair else None,
-                head_blocks=text(spec.get("queueingStrategy")) == "StrictFIFO",
-                waiting=number(status.get("pendingWorkloads")),
-                admitted=number(status.get("admittedWorkloads")),
-                running=number(status.get("reservingWorkloads")),
-                said=said,
-            ),
-        ),
-    )
-
-
-def _stopped(active: Condition | None, policy: str, kind: str) -> tuple[Said, ...]:
-    """Why the queue admits nobody, in its own words or by its policy."""
-    if active is not None and active.status is False:
-        return (active.said("QUEUE_STOPPED", f"{kind} condition Active: {active.reason}"),)
-    return (Said("QUEUE_STOPPED", f"stopPolicy is {policy}", None, kind),) if policy != "None" else ()
-
-
-def _cohort(spec: dict[str, Any]) -> str:
-    """`cohort` before v1beta2."""
-    return text(spec.get("cohortName")) or text(spec.get("cohort"))
-
-
-def _share(raw: Any) -> tuple[float | None, str]:
-    value = number(raw)
-    if value is None:
-        return None, ""
-    if isinstance(raw, int) and raw >= NO_WEIGHT:
-        return None, "no weight, and borrowing"
-    return float(value), "weighted share"
-
-
-def _ceiling(nominal: float, limit: Any, alone: bool) -> float | None:
-    """Without a cohort there is nobody to borrow from; in one, no limit is no bound."""
-    if alone:
-        return nominal
-    return None if limit is None else nominal + quantity(limit)
-
-
-def _quotas(spec: dict[str, Any], status: dict[str, Any]) -> list[Quota]:
-    alone = not _cohort(spec)
-    used, reserved = (_flavors(status.get(part)) for part in ("flavorsUsage", "flavorsReservation"))
-    return [
-        Quota(
-            flavor=flavor,
-            resource=name,
-            guaranteed=nominal,
-            used=quantity(used.get((flavor, name), {}).get("total")),
-            reserved=quantity(reserved.get((flavor, name), {}).get("total")),
-            borrowed=quantity(used.get((flavor, name), {}).get("borrowed")),
-            ceiling=_ceiling(nominal, resource.get("borrowingLimit"), alone),
-        )
-        for group in items(spec.get("resourceGroups"))
-        for entry in items(group.get("flavors"))
-        for resource in items(entry.get("resources"))
-        for flavor, name in [(text(entry.get("name")), text(resource.get("name")))]
-        for nominal in [quantity(resource.get("nominalQuota"))]
-        if DEVICE.match(name)
-    ]
-
-
-def _flavors(raw: Any) -> dict[tuple[str, str], dict[str, Any]]:
-    return {
-        (text(flavor.get("name")), text(resource.get("name"))): resource
-        for flavor in items(raw)
-        for resource in items(flavor.get("resources"))
-    }
-
-
-def local_queue(raw: Raw) -> Spoken:
-    ref, conditions = ref_of("kueue", "LocalQueue", raw), conditions_of(raw)
-    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
-    active, policy = conditions.get("Active"), text(spec.get("stopPolicy")) or "None"
-    said = _stopped(active, policy, "LocalQueue")
-    return Spoken(
-        spoken_key(ref),
-        queues=(
-            QueueObject(
-                ref,
-                stopped=bool(said),
-                waiting=number(status.get("pendingWorkloads")),
-                admitted=number(status.get("admittedWorkloads")),
-                leads_to=text(spec.get("clusterQueue")),
-                said=said,
-            ),
-        ),
-    )
-
-
-def cohort(raw: Raw) -> Spoken:
-    ref = ref_of("kueue", "Cohort", raw)
-    spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
-    share, words = _share(mapping(status.get("fairSharing")).get("weightedShare"))
-    parent = text(spec.get("parentName")) or text(spec.get("parent"))
-    return Spoken(spoken_key(ref), queues=(QueueObject(ref, parent=parent, share=share, share_text=words),))
-
-
-READERS = (
-    Reader("kueue", "Workload", GROUP, "workloads", VERSIONS, workload),
-    Reader("kueue", "ClusterQueue", GROUP, "clusterqueues", VERSIONS, cluster_queue),
-    Reader("kueue", "LocalQueue", GROUP, "localqueues", VERSIONS, local_queue),
-    Reader("kueue", "Cohort", GROUP, "cohorts", (*VERSIONS, "v1alpha1"), cohort),
-)
+READERS = (Reader("kueue", "Workload", GROUP, "workloads", VERSIONS, workload),)

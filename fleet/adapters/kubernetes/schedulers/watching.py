@@ -17,6 +17,7 @@ from fleet.adapters.kubernetes.schedulers import (
     kai,
     kubeflow,
     kueue,
+    kueuequeues,
     lws,
     native,
     ray,
@@ -31,7 +32,7 @@ from fleet.ports.errors import NotFound
 from fleet.ports.gangs import Kind
 from fleet.ports.shapes import items, mapping, text
 
-MODULES = (ray, coscheduling, volcano, kai, kueue, native, jobset, lws, kubeflow, slinky)
+MODULES = (ray, coscheduling, volcano, kai, kueue, kueuequeues, native, jobset, lws, kubeflow, slinky)
 READERS: tuple[Reader, ...] = tuple(reader for module in MODULES for reader in module.READERS)
 
 

@@ -1,4 +1,4 @@
-"""Workload, ClusterQueue, LocalQueue and Cohort of Kueue, in the words of its releases."""
+"""Workload of Kueue, in the words of its releases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.ports.gangs import Quota, Topology
+from fleet.ports.gangs import Topology
 from tests.adapters.kubernetes.schedulers.raw import (
     Json,
     at,
@@ -14,7 +14,6 @@ from tests.adapters.kubernetes.schedulers.raw import (
     gang_of,
     gangs_of,
     pods,
-    queue_in,
     resource,
     said_by,
     template,
@@ -93,9 +92,17 @@ def test_the_reasons_it_names_are_known(reason: str, code: str) -> None:
         ("Waiting", "waiting for all admitted workloads to be in PodsReady condition", "PRIORITY_BEHIND"),
         ("Inadmissible", "ClusterQueue research is inactive", "QUEUE_STOPPED"),
         ("Pending", "LocalQueue team doesn't exist", "QUEUE_STOPPED"),
+        ("Pending", "insufficient quota for nvidia.com/gpu in flavor a, request > maximum capacity (16 > 8), "
+         "insufficient unused quota for nvidia.com/gpu in flavor b, 2 more needed", "QUOTA"),
+        ("Pending", "borrowing limit for nvidia.com/gpu in flavor h100 exceeded", "QUOTA"),
+        ("Pending", "untolerated taint {gpu present NoSchedule <nil>} in flavor spot", "EXCEEDS_MAX"),
+        ("Pending", "flavor h100 doesn't match node affinity", "EXCEEDS_MAX"),
+        ("Pending", "resource amd.com/gpu unavailable in ClusterQueue", "EXCEEDS_MAX"),
+        ("Pending", "Workload namespace doesn't match ClusterQueue selector", "QUEUE_STOPPED"),
+        ("Inadmissible", "couldn't assign flavors to pod set main: insufficient unused quota for cpu", "QUOTA"),
         ("Pending", "what no release says", "UNKNOWN"),
     ],
-)
+)  # fmt: skip
 def test_the_general_reasons_of_older_releases_are_read_by_their_words(reason: str, message: str, code: str) -> None:
     assert reason_of(waits(reason, message), api="v1beta1") == (code, message)
 
@@ -109,6 +116,39 @@ def test_a_check_that_is_open_keeps_an_admitted_quota_waiting() -> None:
     without = condition("Admitted", False, "NoReservation", "no reservation")
     assert words(said_by(workload(waits("WaitingForQuota", "full"), without))) == [("QUOTA", "full")]
     assert said_by(workload(admitted()[0], without)).said == (), "it has a reservation by now"
+
+
+def checks(state: str, message: str = "") -> Json:
+    return {"admissionChecks": [{"name": "prov", "state": state, "message": message, "lastTransitionTime": at(5)}]}
+
+
+def test_a_quota_without_its_checks_is_no_admission_though_no_condition_says_so() -> None:
+    """Releases before 0.7 leave the condition Admitted away until then."""
+    raw = workload(admitted()[0], status=checks("Pending", "Provisioning, ETA 20 min"))
+    assert (said_by(raw).admitted, words(said_by(raw))) == (False, [("ADMISSION_CHECK", "Provisioning, ETA 20 min")])
+    assert said_by(raw).said[0].at == when(5)
+    assert words(said_by(workload(admitted()[0], status=checks("Retry")))) == [
+        ("ADMISSION_CHECK", "The check prov is Retry.")
+    ]
+    assert said_by(workload(admitted()[0], status=checks("Ready", "done"))).admitted is True
+    assert said_by(workload(*admitted(), status=checks("Pending"))).said == (), "it was let in all the same"
+
+
+def test_what_the_check_says_goes_before_that_there_is_one() -> None:
+    open_check = condition("Admitted", False, "UnsatisfiedAdmissionChecks", "not all checks are ready")
+    gang = gang_of(workload(admitted()[0], open_check, status=checks("Pending", "no capacity in zone a")))
+    assert why(gang, *(a_room(f"n{n}") for n in range(4))).raw == "no capacity in zone a"
+
+
+def test_releases_that_know_no_reservation_are_read_by_their_admission() -> None:
+    waiting = condition("Admitted", False, "Pending", "insufficient unused quota for nvidia.com/gpu in flavor h100")
+    assert (said_by(workload(waiting)).admitted, words(said_by(workload(waiting)))[0][0]) == (False, "QUOTA")
+    assert said_by(workload(admitted()[1])).admitted is True
+
+
+def test_a_workload_that_was_sent_to_another_cluster_waits_for_nothing_here() -> None:
+    gang = gang_of(workload(*admitted(), status={"clusterName": "west"}))
+    assert (gang.state, why(gang).code, why(gang).raw) == ("suspended", "SUSPENDED", "It was sent to the cluster west.")
 
 
 def test_a_required_level_is_kept_with_its_pod_set() -> None:
@@ -194,6 +234,69 @@ def test_a_partial_admission_lowers_the_minimum() -> None:
     assert (one.wanted, one.minimum, [part.role for part in one.parts]) == (9, 5, ["head", "workers"])
 
 
+def assigned(count: int) -> Json:
+    return {"admission": {"clusterQueue": "research", "podSetAssignments": [{"name": "main", "count": count}]}}
+
+
+def test_what_was_admitted_in_part_is_wanted_and_no_more() -> None:
+    raw = workload(*admitted(), sets=[pod_set(8, minCount=2)], status=assigned(4))
+    gang = gang_of(raw, *pods("llm", 4, **GROUPED))
+    assert (gang.state, gang.wanted, gang.minimum, gang.not_created, gang.gpus_wanted) == ("running", 4, 4, 0, 32)
+    assert gang_of(raw, *pods("llm", 3, 1, **GROUPED)).state == "partial", "its job runs with four, and not with two"
+
+
+def test_members_that_ended_well_are_not_waited_for() -> None:
+    status = {**assigned(4), "reclaimablePods": [{"name": "main", "count": 3}]}
+    gang = gang_of(workload(*admitted(), status=status), *pods("llm", 1, **GROUPED))
+    assert (gang.state, gang.wanted, gang.minimum, gang.gpus_held_idle, gang.missing) == ("running", 1, 1, 0, ())
+
+
+def job_pods(placed: int, waiting: int = 0) -> list[Json]:
+    return pods("tune", placed, waiting, owner=("Job", "tune", "uid-tune"))
+
+
+def test_the_pods_of_a_job_that_is_not_read_are_those_of_its_workload() -> None:
+    """A plain Job names Kueue nowhere in its pods: what owns the Workload made them."""
+    raw = workload(*admitted(), owner=("Job", "tune", "uid-tune"))
+    gang = gang_of(raw, *job_pods(2, 2))
+    assert (gang.key, gang.state, gang.placed, gang.gpus_held_idle) == ("kueue/Workload/train/llm", "partial", 2, 16)
+
+
+def test_an_attempt_that_is_over_does_not_take_the_pods_of_the_next() -> None:
+    owner = ("Job", "tune", "uid-tune")
+    over = workload(*admitted(), condition("Finished", True, "WorkloadSliceReplaced"), owner=owner)
+    over["metadata"] = {**over["metadata"], "name": "llm-0", "uid": "uid-llm-0"}
+    gangs = gangs_of(over, workload(*admitted(), owner=owner), *job_pods(4))
+    assert {key: gang.state for key, gang in gangs.items()} == {"kueue/Workload/train/llm": "running"}
+    assert [gang.wanted for gang in gangs.values()] == [4]
+
+
+def test_a_single_pod_is_the_member_of_its_own_workload() -> None:
+    """Also where a Deployment made several: each is admitted by itself."""
+    gated = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}], "labels": {"kueue.x-k8s.io/managed": "true"}}
+    made = pods("serve", 0, 2, owner=("ReplicaSet", "serve", "uid-serve"), **gated)
+    raws = []
+    for one in made:
+        raw = workload(waits("Pending", "what no release says"), sets=[pod_set(1)])
+        name = one["metadata"]["name"]
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-{name}", "controller": True}
+        raw["metadata"] = {**raw["metadata"], "name": f"pod-{name}", "uid": f"w-{name}", "ownerReferences": [owner]}
+        raws.append(raw)
+    gangs = gangs_of(*raws, *made)
+    assert sorted(gangs) == ["kueue/Workload/train/pod-serve-0", "kueue/Workload/train/pod-serve-1"]
+    assert {(gang.wanted, gang.gated) for gang in gangs.values()} == {(1, 1)}
+
+
+@pytest.mark.parametrize("gate", ["kueue.x-k8s.io/admission", "example.com/dataset"])
+def test_members_that_are_still_gated_after_the_admission_say_so(gate: str) -> None:
+    gated = pods("llm", 0, 4, schedulingGates=[{"name": gate}], **GROUPED)
+    rooms = [a_room(f"n{n}") for n in range(4)]
+    held = why(gang_of(workload(*admitted()), *gated), *rooms)
+    assert (held.code, held.raw) == ("ADMISSION_CHECK", f"Held by the scheduling gates {gate}.")
+    waiting = gang_of(workload(waits("WaitingForQuota", "full")), *gated)
+    assert words(waiting) == [("QUOTA", "full")], "its queue holds it back, and the gate is only how"
+
+
 def test_a_finished_workload_is_over() -> None:
     done = condition("Finished", True, "Succeeded", since=at(8))
     one = said_by(workload(*admitted(), done))
@@ -232,96 +335,3 @@ def test_plain_pods_know_the_size_of_their_group() -> None:
     gated = pods("llm", 0, 2, annotations=notes, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}], **GROUPED)
     gang = gang_of(*gated)
     assert (gang.wanted, gang.gated, gang.not_created) == (6, 2, 4)
-
-
-def cluster_queue(*conditions: Json, api: str = "v1beta2", status: Json | None = None, **spec: Any) -> Json:
-    flavor = {"name": "h100", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 32, **spec.pop("quota", {})}]}
-    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [flavor]}]
-    told = {"conditions": list(conditions), **(status or {})}
-    return resource(
-        f"kueue.x-k8s.io/{api}", "ClusterQueue", "research", {"resourceGroups": groups, **spec}, told, namespace=""
-    )
-
-
-def used(total: str, borrowed: str = "0") -> list[Json]:
-    return [{"name": "h100", "resources": [{"name": "nvidia.com/gpu", "total": total, "borrowed": borrowed}]}]
-
-
-def test_a_queue_tells_what_it_uses_reserves_and_borrows() -> None:
-    status = {
-        "flavorsUsage": used("40", "8"),
-        "flavorsReservation": used("48", "16"),
-        "pendingWorkloads": 3,
-        "admittedWorkloads": 5,
-        "reservingWorkloads": 6,
-        "fairSharing": {"weightedShare": 250},
-    }
-    raw = cluster_queue(
-        condition("Active", True, "Ready"),
-        status=status,
-        cohortName="all",
-        queueingStrategy="StrictFIFO",
-        fairSharing={"weight": "1500m"},
-        quota={"borrowingLimit": "16"},
-    )
-    found = queue_in(raw)
-    assert found.quotas == (
-        Quota("h100", "nvidia.com/gpu", guaranteed=32, used=40, reserved=48, borrowed=8, ceiling=48),
-    )
-    assert (found.parent, found.head_blocks, found.stopped, found.weight) == ("all", True, False, 1.5)
-    assert (found.share, found.share_text, found.waiting, found.admitted) == (250.0, "weighted share", 3, 5)
-
-
-@pytest.mark.parametrize(
-    ("spec", "ceiling"),
-    [
-        ({}, 32.0),  # nobody to borrow from
-        ({"cohortName": "all"}, None),
-        ({"cohortName": "all", "quota": {"borrowingLimit": 0}}, 32.0),
-        ({"cohort": "all", "api": "v1beta1"}, None),
-    ],
-)
-def test_a_queue_ends_at_what_it_may_borrow(spec: Json, ceiling: float | None) -> None:
-    assert queue_in(cluster_queue(**spec)).quotas[0].ceiling == ceiling
-
-
-def test_no_weight_and_borrowing_is_no_number() -> None:
-    found = queue_in(cluster_queue(status={"fairSharing": {"weightedShare": 9_223_372_036_854_775_807}}))
-    assert (found.share, found.share_text) == (None, "no weight, and borrowing")
-
-
-@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
-@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
-def test_a_stopped_queue_says_so_before_its_controller_does(kind: str, policy: str) -> None:
-    make = cluster_queue if kind == "ClusterQueue" else local_queue
-    found = queue_in(make(stopPolicy=policy))
-    assert (found.stopped, [said.text for said in found.said]) == (True, [f"stopPolicy is {policy}"])
-    told = queue_in(make(condition("Active", False, "Stopped", "is stopped", since=at(4)), stopPolicy=policy))
-    assert [(said.text, said.at) for said in told.said] == [("is stopped", when(4))]
-    missing = queue_in(make(condition("Active", False, "FlavorNotFound", "no flavor")))
-    assert (missing.stopped, missing.said[0].source) == (True, f"{kind} condition Active: FlavorNotFound")
-    assert not queue_in(make(stopPolicy="None")).stopped
-
-
-def local_queue(*conditions: Json, **spec: Any) -> Json:
-    status = {"conditions": list(conditions), "pendingWorkloads": 2, "admittedWorkloads": 1}
-    body = {"clusterQueue": "research", **spec}
-    return resource("kueue.x-k8s.io/v1beta2", "LocalQueue", "team", body, status)
-
-
-def test_a_local_queue_leads_to_its_cluster_queue() -> None:
-    found = queue_in(local_queue())
-    assert (found.ref.namespace, found.leads_to, found.waiting, found.admitted) == ("train", "research", 2, 1)
-
-
-@pytest.mark.parametrize(("api", "field"), [("v1beta2", "parentName"), ("v1beta1", "parentName")])
-def test_a_cohort_has_a_parent_and_a_share(api: str, field: str) -> None:
-    raw = resource(
-        f"kueue.x-k8s.io/{api}",
-        "Cohort",
-        "all",
-        {field: "root"},
-        {"fairSharing": {"weightedShare": 0}},
-        namespace="",
-    )
-    assert (queue_in(raw).parent, queue_in(raw).share) == ("root", 0.0)
