@@ -137,6 +137,7 @@ APPROVAL_CLASS: dict[str, str] = {
 }
 INTENT_WORD: dict[str, Word] = {
     "evict": _("evict"),
+    "ray_drain": _("tell Ray"),
     "delete": _("delete"),
     "probe": _("look at the BMC"),
     "provision": _("set its image"),
