@@ -150,7 +150,9 @@ def _reasons(ctx: Context, workloads: Sequence[Workload], others: dict[str, Gang
 
 
 def _drained(ctx: Context, one: Workload, row: GangInterruption) -> str:
-    holder = Workflow.objects.select_related("node").get(pk=row.workflow_id)
+    holder = Workflow.objects.select_related("node").filter(pk=row.workflow_id).first()
+    if holder is None:
+        return ""  # so long ago that it is forgotten
     if holder.state in AWAKE and holder.verb == DRAIN:
         return f"{holder.label} drains {holder.node.name}"
     over = row.last_at + timedelta(seconds=ctx.timing.gang_rest)

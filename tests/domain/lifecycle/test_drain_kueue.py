@@ -18,7 +18,7 @@ from fleet.readmodels.reasons import CATALOGUE, parts_of
 from tests.domain.lifecycle.conftest import Build, again, fault
 from tests.domain.lifecycle.test_drain import drain_of, put
 from tests.domain.lifecycle.test_drain_jobs import GANG, NODES, evicted_at, gang_on, planned_drain
-from tests.domain.lifecycle.world import TIMING, World, a_pod
+from tests.domain.lifecycle.world import TIMING, Crash, World, a_pod
 from tests.gang_builders import a_member
 from tests.gang_rows import a_gang_row
 
@@ -187,6 +187,38 @@ def test_a_drain_that_was_given_up_keeps_the_workload_from_nobody_for_long(build
     GangInterruption.objects.filter(gang=GANG).delete()  # nothing was interrupted
     world.run(120)
     assert set(gone) == {"w-1"}
+
+
+def test_a_row_of_a_drain_that_is_long_forgotten_holds_nobody_back(build: Build) -> None:
+    world = kueue_on(build, *NODES[:2])
+    gone, now = evicted_at(world), world.clock.now()
+    GangInterruption.objects.create(
+        cluster_id=world.cluster.pk, gang="kueue/Workload/train/job-llm-1a2b", workflow_id=999_999, begun_at=now,
+        last_at=now,
+    )  # fmt: skip
+    planned_drain(world, NODES[0])
+    world.run(10)
+    assert set(gone) == {"w-0"}
+
+
+def test_a_drain_taken_up_again_after_a_crash_is_still_the_one_whose_turn_it_is(build: Build) -> None:
+    world = kueue_on(build, *NODES[:2])
+    gone = evicted_at(world)
+    died: list[str] = []
+
+    def dies(place: str) -> None:
+        if place == "before evict" and not died:
+            died.append(place)
+            raise Crash
+
+    world.crash = dies
+    first, second = planned_drain(world, NODES[0]), planned_drain(world, NODES[1])
+    with pytest.raises(Crash):
+        world.run(20)
+    world.run(60)
+    begun = [flow for flow in (first, second) if drain_of(flow).memo.get("begun")]
+    assert len(gone) == 1 and len(begun) == 1
+    held_back(second if begun == [first] else first)
 
 
 @pytest.mark.django_db(transaction=True)
