@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from fleet.gangs.counting import count
 from fleet.gangs.form import Gang
 from fleet.gangs.joining import Joined, Naming, ObjectBook, assign, joins, naming_of
-from fleet.ports.gangs import GangObject, Member, Offer, QueueObject, Reading, Spoken
+from fleet.ports.gangs import Domain, GangObject, Member, Offer, QueueObject, Reading, Said, Spoken
+
+SaidOf = tuple[tuple[str, Said], ...]
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class Used:
 class Roster:
     def __init__(self) -> None:
         self._spoken: dict[str, dict[str, Spoken]] = {}  # source (a kind or a polled system) -> by its own key
+        self._of_members: dict[str, Said] = {}  # what objects say of members, by the member's key
         self._positions: dict[str, tuple[tuple[str, int], ...]] = {}  # by source: places of others' objects
         self._members: dict[str, tuple[str, Member]] = {}  # key -> (source, member)
         self._alike: dict[Naming, dict[str, Member]] = {}
@@ -58,6 +61,7 @@ class Roster:
         if old == spoken:
             return
         self._spoken[source][spoken.key] = spoken
+        self._say_of_members(() if old is None else old.of_members, spoken.of_members)
         before = () if old is None else old.objects
         if before == spoken.objects:
             return  # a queue alone: it joins nothing
@@ -69,8 +73,10 @@ class Roster:
 
     def silence(self, source: str, key: str) -> None:
         gone = self._spoken.get(source, {}).pop(key, None)
-        if gone is not None and gone.objects:
-            self._book = None
+        if gone is not None:
+            self._say_of_members(gone.of_members, ())
+            if gone.objects:
+                self._book = None
 
     def keep_only(self, source: str, names: frozenset[str]) -> None:
         """After a full list: what is not in it is gone."""
@@ -85,12 +91,23 @@ class Roster:
         if member.state == "ended":
             return
         self._members[member.key] = source, member
-        naming = naming_of(member)
-        self._alike.setdefault(naming, {})[member.key] = member
-        self._touched.add(naming)
+        self._place(member)
         if member.node:
             self.used.setdefault(member.node, Used()).add(member, 1)
             self.changed_nodes.add(member.node)
+
+    def _place(self, member: Member) -> None:
+        naming, said = naming_of(member), self._of_members.get(member.key)
+        told = member if said is None or member.node else replace(member, waits=said)
+        self._alike.setdefault(naming, {})[member.key] = told
+        self._touched.add(naming)
+
+    def _say_of_members(self, before: SaidOf, now: SaidOf) -> None:
+        for key, _ in before:
+            self._of_members.pop(key, None)
+        self._of_members.update(now)
+        for key in {key for key, _ in (*before, *now)} & self._members.keys():
+            self._place(self._members[key][1])
 
     def leave(self, key: str) -> None:
         old = self._members.pop(key, None)
@@ -137,6 +154,9 @@ class Roster:
 
     def queues(self) -> list[QueueObject]:
         return [queue for by_key in self._spoken.values() for one in by_key.values() for queue in one.queues]
+
+    def domains(self) -> tuple[Domain, ...]:
+        return tuple(domain for by_key in self._spoken.values() for one in by_key.values() for domain in one.domains)
 
     def objects(self) -> list[GangObject]:
         found = [thing for by_key in self._spoken.values() for one in by_key.values() for thing in one.objects]

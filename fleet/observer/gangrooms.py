@@ -6,12 +6,13 @@ the reasons why a node is out: they are given; a cordon or a node that is not re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fleet.gangs.diagnosis.rooms import Out, Room, Rooms
+from fleet.gangs.diagnosis.tiers import levels_of
 from fleet.gangs.roster import Roster, Used
 from fleet.ports.cluster import NodeSeen
-from fleet.ports.gangs import Offer
+from fleet.ports.gangs import Domain, Offer
 
 _NOTHING = Used()
 
@@ -22,6 +23,8 @@ class RoomBook:
         self._seen: dict[str, NodeSeen] = {}
         self._outs: dict[str, Out] = {}
         self._offers: tuple[Offer, ...] = ()
+        self._domains: tuple[Domain, ...] = ()
+        self._levels: Mapping[str, Mapping[str, str]] = {}
 
     def rooms(self, nodes: Mapping[str, NodeSeen], roster: Roster, outs: Mapping[str, Out]) -> Rooms:
         """`outs`: nodes that Muster or somebody keeps out, by name. Rows of unchanged nodes are not touched."""
@@ -31,11 +34,14 @@ class RoomBook:
         changed |= {name for name in {*outs, *self._outs} if outs.get(name) != self._outs.get(name)} & nodes.keys()
         roster.changed_nodes.clear()
         same = self._rooms is not None and self._seen.keys() == nodes.keys() and self._offers == offers
+        if self._moved(roster.domains(), nodes, changed):
+            same = False
         self._seen, self._outs, self._offers = dict(nodes), dict(outs), offers
         offered = {offer.node: offer for offer in offers}
 
         def room(name: str) -> Room:
-            return room_of(nodes[name], roster.used.get(name, _NOTHING), outs.get(name), offered.get(name))
+            used, levels = roster.used.get(name, _NOTHING), self._levels.get(name)
+            return room_of(nodes[name], used, outs.get(name), offered.get(name), levels)
 
         if same and self._rooms is not None:
             fresh = (room(name) for name in changed)
@@ -48,9 +54,23 @@ class RoomBook:
         self._rooms = Rooms(found.values())
         return self._rooms
 
+    def _moved(self, domains: tuple[Domain, ...], nodes: Mapping[str, NodeSeen], changed: Iterable[str]) -> bool:
+        """Whether nodes may lie in other domains of the network than before; then they are found anew."""
+        alike = self._seen.keys() == nodes.keys() and all(
+            nodes[name].labels == self._seen[name].labels for name in changed
+        )
+        if domains == self._domains and (alike or not domains):
+            return False
+        self._domains = domains
+        self._levels = levels_of(domains, {name: seen.labels for name, seen in nodes.items()})
+        return True
 
-def room_of(seen: NodeSeen, used: Used, out: Out | None, offer: Offer | None = None) -> Room:
-    """`offer`: what a scheduler with books of its own says of the same node. Its partitions count as labels."""
+
+def room_of(
+    seen: NodeSeen, used: Used, out: Out | None, offer: Offer | None = None, levels: Mapping[str, str] | None = None
+) -> Room:
+    """`offer`: what a scheduler with books of its own says of the same node. Its partitions count as labels, and so do
+    the `levels` of a network's tree."""
     if out is None and offer is not None and offer.out:
         out = Out("cordoned", offer.out)
     if out is None and seen.unschedulable:
@@ -70,7 +90,7 @@ def room_of(seen: NodeSeen, used: Used, out: Out | None, offer: Offer | None = N
         whole=tuple(sorted(whole.items())),
         cpu_left=left,
         memory_left=memory,
-        labels=seen.labels if offer is None else {**seen.labels, **_partitions(offer)},
+        labels=_labels(seen, offer, levels or {}),
         taints=seen.taints,
         out=out,
     )
@@ -91,6 +111,11 @@ def room_offered(offer: Offer, out: Out | None) -> Room:
         labels=_partitions(offer),
         out=out,
     )
+
+
+def _labels(seen: NodeSeen, offer: Offer | None, levels: Mapping[str, str]) -> Mapping[str, str]:
+    partitions = {} if offer is None else _partitions(offer)
+    return {**seen.labels, **partitions, **levels} if partitions or levels else seen.labels
 
 
 def _partitions(offer: Offer) -> dict[str, str]:

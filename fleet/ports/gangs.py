@@ -144,6 +144,11 @@ class Topology:
     required: bool
 
 
+def tier_level(tier: str | int) -> str:
+    """The level of a tier in a tree of domains, by its number or its name; no label of a node is called so."""
+    return f"tier {tier}"
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Members of one role, counted in members. `minimum`, `maximum`: None where the object does not bound them."""
@@ -236,6 +241,27 @@ class QueueObject:
 
 
 @dataclass(frozen=True, slots=True)
+class Inside:
+    """What one part of a network domain's members is found by. For nodes: a name, a pattern that is somewhere in the
+    name, or labels of which all must match; domains are found by their names alone."""
+
+    domains: bool  # they are other domains, and no nodes
+    name: str = ""
+    pattern: str = ""
+    labels: tuple[Match, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One domain of a network's tree (Volcano's HyperNode). The lower its tier, the nearer its nodes are."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    members: tuple[Inside, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """A node as a scheduler that keeps its own books sees it (Slurm). `out` says in its words why it takes no work."""
 
@@ -286,12 +312,15 @@ class Kind:
 class Spoken:
     """What one custom resource says: as a rule one object or one queue; a set of groups speaks of several gangs.
 
-    `key` is the resource's own `namespace/name` within its kind: what a later event of it replaces.
+    `key` is the resource's own `namespace/name` within its kind: what a later event of it replaces. `of_members`: what
+    it says of members, by their keys.
     """
 
     key: str
     objects: tuple[GangObject, ...] = ()
     queues: tuple[QueueObject, ...] = ()
+    domains: tuple[Domain, ...] = ()
+    of_members: tuple[tuple[str, Said], ...] = ()
 
 
 class GangWatcher(Protocol):

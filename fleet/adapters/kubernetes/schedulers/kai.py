@@ -2,8 +2,7 @@
 
 Decides that a stale mark means GPUs held by a gang that cannot run (the rest of it is evicted after its grace), that a
 limit of -1 is none, and which of the reasons are about quota. Refuses fair share: the objects do not tell it, only the
-scheduler's metrics do. BindRequests speak of single pods and are gone when those are bound; what they failed at is told
-by the pod's condition.
+scheduler's metrics do.
 """
 
 from __future__ import annotations

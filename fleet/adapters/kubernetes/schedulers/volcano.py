@@ -22,10 +22,10 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     spoken,
     spoken_key,
 )
-from fleet.ports.gangs import GangObject, Part, QueueObject, Quota, ReasonCode, Said, Spoken, Topology
+from fleet.ports.gangs import GangObject, Part, QueueObject, Quota, ReasonCode, Said, Spoken, Topology, tier_level
 from fleet.ports.shapes import items, mapping, moment, text
 
-GROUP, BATCH, TOPOLOGY = "scheduling.volcano.sh", "batch.volcano.sh", "topology.volcano.sh"
+GROUP, BATCH = "scheduling.volcano.sh", "batch.volcano.sh"
 _REASONS: dict[str, ReasonCode] = {
     "NotEnoughResources": "CAPACITY",
     "NotEnoughTasks": "UNKNOWN",
@@ -89,8 +89,8 @@ def _parts(spec: dict[str, Any]) -> list[Part]:
 def topology_of(raw: dict[str, Any]) -> Topology | None:
     """`hard` must be kept; a tier is a distance in the tree of HyperNodes, no label of a node."""
     allowed = number(raw.get("highestTierAllowed"))
-    tier = text(raw.get("highestTierName")) or ("" if allowed is None else f"tier {allowed}")
-    return Topology(tier, required=text(raw.get("mode")) != "soft") if tier else None
+    tier = text(raw.get("highestTierName")) or ("" if allowed is None else str(allowed))
+    return Topology(tier_level(tier), required=text(raw.get("mode")) != "soft") if tier else None
 
 
 def job(raw: Raw) -> Spoken:

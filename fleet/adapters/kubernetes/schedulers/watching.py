@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from fleet.adapters.kubernetes.client import ApiServer
 from fleet.adapters.kubernetes.decode import pod_key
 from fleet.adapters.kubernetes.schedulers import (
+    bindrequest,
     coscheduling,
+    hypernode,
     jobset,
     kai,
     kubeflow,
@@ -32,7 +34,21 @@ from fleet.ports.errors import NotFound
 from fleet.ports.gangs import Kind
 from fleet.ports.shapes import items, mapping, text
 
-MODULES = (ray, coscheduling, volcano, kai, kueue, kueuequeues, native, jobset, lws, kubeflow, slinky)
+MODULES = (
+    ray,
+    coscheduling,
+    volcano,
+    hypernode,
+    kai,
+    bindrequest,
+    kueue,
+    kueuequeues,
+    native,
+    jobset,
+    lws,
+    kubeflow,
+    slinky,
+)
 READERS: tuple[Reader, ...] = tuple(reader for module in MODULES for reader in module.READERS)
 
 

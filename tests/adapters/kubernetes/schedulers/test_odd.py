@@ -19,7 +19,9 @@ from fleet.gangs.joining import join
 from fleet.ports.gangs import Spoken
 from fleet.ports.shapes import MOST
 from tests.adapters.kubernetes.schedulers import (
+    test_bindrequest,
     test_coscheduling,
+    test_hypernode,
     test_jobset,
     test_kai,
     test_kubeflow,
@@ -109,6 +111,15 @@ EXAMPLES = [
         elasticPolicy={"minReplicas": 1, "maxReplicas": 4},
     ),
     test_kubeflow.train(condition("Suspended", False), suspend=False),
+    test_hypernode.hyper_node(
+        "s0",
+        1,
+        test_hypernode.exact("a"),
+        test_hypernode.like("^b"),
+        test_hypernode.labelled({"key": "pool", "operator": "In", "values": ["a"]}, tor="1"),
+        tierName="leaf",
+    ),
+    test_bindrequest.request("Failed", failedAttempts=2, reason="x"),
     test_slinky.node_set(4, {"drain": 1, "down": 1}, template=test_lws.template(8)),
 ]
 IDS = [f"{raw['kind']}.{raw['apiVersion'].replace('/', '.')}" for raw in EXAMPLES]
@@ -183,7 +194,11 @@ def test_fields_of_a_release_to_come_change_nothing(raw: Json) -> None:
         for key in path:
             here = here[key]
         free = isinstance(here, dict) and path[-1:] not in (("labels",), ("annotations",))
-        if free and path[-1:] not in (("minTaskMember",), ("pytorchReplicaSpecs",)):  # whose keys are names
+        if free and path[-1:] not in (
+            ("minTaskMember",),
+            ("pytorchReplicaSpecs",),
+            ("matchLabels",),
+        ):  # whose keys are names
             here["fieldOfTomorrow"] = {"a": [1]}
     assert reader_of(raw).decode(richer) == tell(raw)
 

@@ -111,7 +111,7 @@ def test_a_hard_tier_is_kept_and_a_soft_one_is_a_wish() -> None:
     (part,) = said_by(group(networkTopology={"mode": "hard", "highestTierAllowed": 2})).parts
     assert (part.topology, part.wanted) == (Topology("tier 2", required=True), 4)
     (part,) = said_by(group(networkTopology={"mode": "soft", "highestTierName": "rack"})).parts
-    assert part.topology == Topology("rack", required=False)
+    assert part.topology == Topology("tier rack", required=False)
     assert said_by(group()).parts == ()
 
 
@@ -119,9 +119,9 @@ def test_a_tier_binds_members_of_every_role() -> None:
     """The group's tier names no role; its members have one."""
     raw = group("Inqueue", unschedulable(), least=2, networkTopology={"mode": "hard", "highestTierName": "leaf"})
     gang = gang_of(raw, *pods("llm", 0, 2, **OF_JOB))
-    assert [(m.role, m.topology) for m in gang.missing] == [("worker", Topology("leaf", required=True))]
-    spread = [a_room("a", labels={"leaf": "1"}), a_room("b", labels={"leaf": "2"})]
-    assert (why(gang, *spread).code, why(gang, *spread).level) == ("TOPOLOGY", "leaf")
+    assert [(m.role, m.topology) for m in gang.missing] == [("worker", Topology("tier leaf", required=True))]
+    spread = [a_room("a", labels={"tier leaf": "1"}), a_room("b", labels={"tier leaf": "2"})]
+    assert (why(gang, *spread).code, why(gang, *spread).level) == ("TOPOLOGY", "tier leaf")
 
 
 def test_roles_have_minimums_of_their_own() -> None:
