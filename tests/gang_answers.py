@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+from fleet.gangs import asking
 from fleet.gangs.board import Board
 from fleet.observer.gangasks import GangAsks
 from tests.builders import T0
@@ -25,6 +27,9 @@ def answering(cluster_id: int, board: Board | None) -> Iterator[None]:
     stop = threading.Event()
     thread = threading.Thread(target=asks_of(cluster_id, board, stop).run, daemon=True)
     thread.start()
+    end = time.monotonic() + 5
+    while not asking.listens(cluster_id) and time.monotonic() < end:
+        time.sleep(0.005)
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ import redis
 
 from fleet.bus import outbox
 from fleet.gangs.answering import answer
-from fleet.gangs.asking import answer_key, questions_key
+from fleet.gangs.asking import LISTENS_SECONDS, answer_key, listens_key, questions_key
 from fleet.gangs.questions import Answers, question_of
 from fleet.observer.gangs import Gangs
 from fleet.observer.session import Session
@@ -33,9 +33,10 @@ class GangAsks:
 
     def run(self) -> None:
         """Until the session ends. A Redis that is away is asked again."""
-        key = questions_key(self._session.cluster_id)
+        key, heard = questions_key(self._session.cluster_id), listens_key(self._session.cluster_id)
         while not self._session.stopping():
             try:
+                outbox.connection().set(heard, 1, ex=LISTENS_SECONDS)
                 told: Any = outbox.connection().blpop([key], LISTEN)
                 if told is not None:
                     self.serve(told[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import orjson
@@ -72,11 +73,19 @@ def test_bytes_that_are_no_question_get_no_answer(body: bytes) -> None:
 @pytest.mark.parametrize("told", [b"", b"{}", b'{"at": "x", "answers": [{}]}', b'{"at": "x", "answers": 3}', b"\xff"])
 def test_an_answer_that_cannot_be_read_is_none(told: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking.secrets, "token_hex", lambda _n: "known")
+    connection().set(asking.listens_key(77), 1, ex=5)
     connection().rpush(asking.answer_key("known"), told)
     assert asking.ask(77, [Question("room")], 0.2) is None
 
 
+def test_nobody_waits_for_an_observer_that_does_not_listen() -> None:
+    began = time.monotonic()
+    assert asking.ask(79, [Question("room")], 30) is None
+    assert time.monotonic() - began < 5 and not connection().exists(asking.questions_key(79))
+
+
 def test_what_nobody_took_up_is_forgotten() -> None:
+    connection().set(asking.listens_key(78), 1, ex=5)
     for _ in range(asking.WAITING_AT_MOST + 5):
         asking.ask(78, [Question("room")], 0.01)
     key = asking.questions_key(78)
