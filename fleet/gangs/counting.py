@@ -85,8 +85,7 @@ def _wanted(objects: Sequence[GangObject], alive: Sequence[Member]) -> int:
     told = next((one.wanted for one in order if one.wanted is not None), None)
     if told is not None:
         return max(0, told)
-    here = max((member.total for member in alive if member.total), default=sum(not member.ending for member in alive))
-    return max([here, *(one.minimum or 0 for one in objects if one.fills)])
+    return max((member.total for member in alive if member.total), default=sum(not member.ending for member in alive))
 
 
 def _minimum(objects: Sequence[GangObject], wanted: int) -> int:

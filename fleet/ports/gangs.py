@@ -193,7 +193,6 @@ class GangObject:
     parts: tuple[Part, ...] = ()
     said: tuple[Said, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
-    fills: bool = False  # it waits for members to be made, as many as its minimum
     done: int = 0  # members that ended well and are not made again; `wanted` and `parts` are without them
     by_topology: bool = False  # Kueue chose its nodes by name: it replaces one that is lost, and not two
     planned_nodes: tuple[str, ...] = ()  # where its scheduler means to put it (Slurm's scheduled_nodes)

@@ -35,6 +35,18 @@ _WORKLOADS: tuple[tuple[str, System, str], ...] = (
 )
 
 
+_TRAINING, _OPERATOR = "training.kubeflow.org/job-name", "training.kubeflow.org/operator-name"
+# The operators of one family label their pods alike, and say which of them they are.
+_MADE_BY = {
+    "mpi-operator": "MPIJob",
+    "mpijob-controller": "MPIJob",
+    "tfjob-controller": "TFJob",
+    "xgboostjob-controller": "XGBoostJob",
+    "paddlejob-controller": "PaddleJob",
+    "jaxjob-controller": "JAXJob",
+}
+
+
 def links_of(
     namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], spec: Mapping[str, Any]
 ) -> tuple[str, ...]:
@@ -62,6 +74,8 @@ def _of(
     for label, system, kind in keys:
         name = labels.get(label) or annotations.get(label)
         if name:
+            if label == _TRAINING:
+                kind = _MADE_BY.get(labels.get(_OPERATOR, ""), kind)
             # YuniKorn numbers its applications across namespaces
             yield key_of(system, kind, "" if system == "yunikorn" else namespace, name)
 

@@ -17,7 +17,11 @@ from fleet.ports.gangs import Match, Need, Toleration
 from fleet.ports.shapes import MOST, items, mapping, strings, text, texts
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
-DEVICE = re.compile(r"^(nvidia\.com/(gpu|mig-.+)|amd\.com/gpu.*|gpu\.intel\.com/.+|habana\.ai/.+)$")
+DEVICE = re.compile(
+    r"^(nvidia\.com/(gpu(\.shared)?|mig-.+)|amd\.com/gpu.*|gpu\.intel\.com/.+|habana\.ai/.+"
+    r"|aws\.amazon\.com/neuron(core|device)?|google\.com/tpu)$"
+)
+"""Each is a kind of its own: a share of a GPU or a MIG profile stands for no whole one."""
 _QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$")
 _FACTORS = {
     "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1,

@@ -76,7 +76,8 @@ def _before_room(gang: Gang, said: dict[ReasonCode, Said], queue: QueueObject | 
     if queue is not None and queue.stopped and not gang.placed:
         stated = next((one for one in queue.said if one.code == "QUEUE_STOPPED"), None)
         return _words("QUEUE_STOPPED", {"QUEUE_STOPPED": stated} if stated else said)
-    code = next((code for code in BEFORE_ROOM if code in said), None)
+    codes = BEFORE_ROOM[:1] if gang.state == "starting" else BEFORE_ROOM  # what is placed has its quota
+    code = next((code for code in codes if code in said), None)
     return None if code is None else _words(code, said)
 
 

@@ -27,6 +27,13 @@ def test_the_node_whose_return_starts_it_is_named_with_what_is_done_about_it() -
     assert [(b.node, b.members, b.out) for b in reason.blockers] == [("c", 1, OUT)]
 
 
+@pytest.mark.parametrize("code", ["QUOTA", "EXCEEDS_MAX", "QUEUE_STOPPED"])
+def test_what_a_gang_waited_for_before_it_was_placed_does_not_keep_it_from_starting(code: ReasonCode) -> None:
+    """Schedulers leave old conditions standing; members that have their nodes have their quota, too."""
+    starting = replace(a_gang("llm", 1, placed=1, said=(said(code),)), state="starting")
+    assert diagnose(starting, *a_scene(a_room("gpu-0", used=8))).code == "UNKNOWN"
+
+
 def test_of_two_nodes_that_would_do_the_one_expected_first_is_named() -> None:
     soon = Out("awaiting_repair", back_at=later(20))
     scene = a_scene(a_room("a", out=OUT), a_room("b", out=soon))

@@ -37,6 +37,7 @@ def pod_group(raw: Raw) -> Spoken:
             finished=phase in ("Finished", "Failed"),
             phase=phase,
             minimum=number(spec.get("minMember")),
+            done=number(status.get("succeeded")) or 0,
             guarantee="whole",
         ),
     )

@@ -29,7 +29,10 @@ _PHASES = ("Completed", "Failed", "Suspended", "RestartingJobSet")  # of several
 def job_set(raw: Raw) -> Spoken:
     ref, conditions = ref_of("jobset", "JobSet", raw), conditions_of(raw)
     spec = mapping(raw.get("spec"))
-    parts = tuple(_part(job) for job in items(spec.get("replicatedJobs")))
+    told = items(mapping(raw.get("status")).get("replicatedJobsStatus"))
+    ended = {text(one.get("name")): number(one.get("succeeded")) or 0 for one in told}
+    parts = tuple(_part(job, 0) for job in items(spec.get("replicatedJobs")))
+    left = tuple(_part(job, ended.get(text(job.get("name")), 0)) for job in items(spec.get("replicatedJobs")))
     over = next(
         (conditions[name] for name in ("Completed", "Failed") if name in conditions and conditions[name].status), None
     )
@@ -49,21 +52,25 @@ def job_set(raw: Raw) -> Spoken:
             finished=over is not None,
             suspended=is_suspended,
             phase=next((n for n in _PHASES if n in conditions and conditions[n].status), ""),
-            wanted=sum(part.wanted for part in parts),
-            parts=parts,
+            wanted=sum(part.wanted for part in left),
+            done=sum(part.wanted for part in parts) - sum(part.wanted for part in left),
+            parts=left,
             said=said or ((Said("SUSPENDED", "spec.suspend is true", None, "JobSet"),) if is_suspended else ()),
         ),
     )
 
 
-def _part(job: dict[str, Any]) -> Part:
+def _part(job: dict[str, Any], ended: int) -> Part:
+    """Without the pods of so many of its jobs."""
     template = mapping(mapping(job.get("template")).get("spec"))
     replicas, parallel = number(job.get("replicas")), number(template.get("parallelism"))
     pods = 1 if parallel is None else parallel
     ends_with = number(template.get("completions"))
     return Part(
         text(job.get("name")).lower(),
-        times(1 if replicas is None else replicas, pods if ends_with is None else min(pods, ends_with)),
+        times(
+            (1 if replicas is None else replicas) - max(0, ended), pods if ends_with is None else min(pods, ends_with)
+        ),
         need=need_of(mapping(mapping(template.get("template")).get("spec"))),
     )
 

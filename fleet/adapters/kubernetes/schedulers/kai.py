@@ -7,6 +7,7 @@ scheduler's metrics do.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from fleet.adapters.kubernetes.member import meaning_of
@@ -54,7 +55,7 @@ def pod_group(raw: Raw) -> Spoken:
             started_at=moment(notes.get(STARTED)),
             minimum=_minimum(spec),
             parts=tuple(_parts(spec)),
-            said=tuple(_said(status)),
+            said=tuple(_said(status, _started_since(notes))),
             guarantee="whole",
             gpus_idle=sum(n for name, n in held.items() if DEVICE.match(name)) if stale else None,
             stale=stale,
@@ -98,13 +99,22 @@ def _topology(raw: dict[str, Any]) -> Topology | None:
     return Topology(required or preferred, required=bool(required)) if required or preferred else None
 
 
-def _said(status: dict[str, Any]) -> list[Said]:
+def _started_since(notes: dict[str, Any]) -> datetime | None:
+    """When it was started, unless it was evicted after that."""
+    started, evicted = moment(notes.get(STARTED)), moment(notes.get(EVICTED))
+    return None if started is None or (evicted is not None and evicted > started) else started
+
+
+def _said(status: dict[str, Any], started: datetime | None) -> list[Said]:
+    """What keeps it waiting. Its conditions are not taken back when it is placed: those of before count no more."""
     found: list[Said] = []
     for condition in items(status.get("schedulingConditions")):
         if condition.get("type") != "UnschedulableOnNodePool" or condition.get("status") == "False":
             continue
         here = len(found)
         at, pool = moment(condition.get("lastTransitionTime")), text(condition.get("nodePool"))
+        if at is not None and started is not None and at <= started:
+            continue
         source = f"PodGroup condition UnschedulableOnNodePool{f' ({pool})' if pool else ''}"
         for reason in items(condition.get("reasons")):
             word, words = text(reason.get("reason")), text(reason.get("message"))

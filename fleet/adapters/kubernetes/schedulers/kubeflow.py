@@ -55,10 +55,14 @@ def pytorch_job(raw: Raw) -> Spoken:
     spec = mapping(raw.get("spec"))
     policy, range_of = mapping(spec.get("runPolicy")), mapping(spec.get("elasticPolicy"))
     elastic = number(range_of.get("minReplicas")), number(range_of.get("maxReplicas"))
+    ended = {
+        role: max(0, number(mapping(one).get("succeeded")) or 0)
+        for role, one in mapping(mapping(raw.get("status")).get("replicaStatuses")).items()
+    }
     parts = tuple(
         Part(
             role.lower(),
-            1 if told is None else max(0, told),
+            max(0, (1 if told is None else told) - ended.get(role, 0)),
             *(elastic if role.lower() == "worker" else (None, None)),
             need=need_of(mapping(template.get("spec"))),
         )
@@ -83,6 +87,7 @@ def pytorch_job(raw: Raw) -> Spoken:
             suspended=suspended,
             phase=next((name for name, c in reversed(conditions.items()) if c.status), ""),
             wanted=sum(part.wanted for part in parts),
+            done=sum(ended.values()),
             minimum=number(mapping(policy.get("schedulingPolicy")).get("minAvailable")),
             parts=parts,
             said=(Said("SUSPENDED", "runPolicy.suspend is true", None, "PyTorchJob"),) if suspended else (),

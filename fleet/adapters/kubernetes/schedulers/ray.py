@@ -46,6 +46,8 @@ def ray_cluster(raw: Raw) -> Spoken:
         stated = conditions.get("RayClusterSuspended")
         said.append(Said("SUSPENDED", "spec.suspend is true", stated.at if stated else None, "RayCluster"))
     desired = number(status.get("desiredWorkerReplicas")) if _is_current(raw) else None
+    if desired is not None and any(group.hosts > 1 for group in groups.groups):
+        desired = groups.wanted  # before KubeRay 1.4 it counts replicas, however many hosts each has
     provisioned = conditions.get("RayClusterProvisioned")
     return spoken(
         raw,

@@ -60,6 +60,7 @@ def pod_group(raw: Raw) -> Spoken:
             admitted=None if not phase else phase != "Pending",
             phase=phase,
             minimum=number(spec.get("minMember")),
+            done=number(status.get("succeeded")) or 0,
             parts=tuple(_parts(spec)),
             said=tuple(said),
             guarantee="whole",
@@ -97,7 +98,8 @@ def job(raw: Raw) -> Spoken:
     ref = ref_of("volcano", "Job", raw)
     spec, state = mapping(raw.get("spec")), mapping(mapping(raw.get("status")).get("state"))
     tasks, phase = items(spec.get("tasks")), text(state.get("phase"))
-    level = topology_of(mapping(spec.get("networkTopology")))
+    counts = mapping(mapping(raw.get("status")).get("taskStatusCount"))
+    parts = tuple(_part(task, topology_of(mapping(spec.get("networkTopology"))), counts) for task in tasks)
     at = moment(state.get("lastTransitionTime"))
     return spoken(
         raw,
@@ -110,9 +112,10 @@ def job(raw: Raw) -> Spoken:
             finished=phase in _ENDED_JOB,
             suspended=phase in _STOPPED_JOB,
             phase=phase,
-            wanted=sum(_replicas(task) for task in tasks),
+            wanted=sum(part.wanted for part in parts),
             minimum=number(spec.get("minAvailable")),
-            parts=tuple(_part(task, level) for task in tasks),
+            done=sum(_replicas(task) for task in tasks) - sum(part.wanted for part in parts),
+            parts=parts,
             said=(Said("SUSPENDED", text(state.get("message")) or phase, at, f"Job state {phase}"),)
             if phase in _STOPPED_JOB
             else (),
@@ -125,10 +128,14 @@ def _replicas(task: dict[str, Any]) -> int:
     return 1 if told is None else max(0, told)
 
 
-def _part(task: dict[str, Any], level: Topology | None) -> Part:
+def _part(task: dict[str, Any], level: Topology | None, counts: dict[str, Any]) -> Part:
+    """Without its members that ended well: no policy makes those again."""
+    ended = number(mapping(mapping(counts.get(text(task.get("name")))).get("phase")).get("Succeeded")) or 0
+    wanted = max(0, _replicas(task) - max(0, ended))
+    least = number(task.get("minAvailable"))
     need = need_of(mapping(mapping(task.get("template")).get("spec")))
     role = text(task.get("name")).lower()
-    return Part(role, _replicas(task), minimum=number(task.get("minAvailable")), need=need, topology=level)
+    return Part(role, wanted, minimum=None if least is None else min(least, wanted), need=need, topology=level)
 
 
 def queue(raw: Raw) -> Spoken:

@@ -69,6 +69,15 @@ def test_the_reasons_it_names_are_known(reason: str, code: str) -> None:
     assert why(gang, *(a_room(f"n{n}") for n in range(4))).code == code
 
 
+def test_what_kept_it_waiting_before_it_was_started_counts_no_more() -> None:
+    """Its conditions are not taken back when it is placed (KAI-Scheduler#1888)."""
+    full = waiting(unschedulable(("OverLimit", "over the limit")))
+    assert said_by(group(full, {"last-start-timestamp": at(5)})).said == ()
+    assert said_by(group(full, {"last-start-timestamp": at(3)})).said != (), "it waits anew"
+    evicted = {"last-start-timestamp": at(5), "last-eviction-timestamp": at(6)}
+    assert said_by(group(full, evicted)).said != (), "and here too, in the same words"
+
+
 def test_a_message_without_reasons_is_read_by_its_words() -> None:
     message = "topology constraint not satisfied: no domain at level rack has 32 GPUs"
     raw = group(waiting(unschedulable(message=message)))

@@ -11,6 +11,7 @@ from tests.adapters.kubernetes.schedulers.raw import (
     at,
     condition,
     gang_of,
+    gangs_of,
     pods,
     resource,
     said_by,
@@ -192,6 +193,27 @@ def test_pods_of_a_train_job_that_ended_still_hold_their_gpus() -> None:
     over = train(condition("Complete", True, since=at(8)))
     gang = gang_of(over, made_set(condition("Completed", True, since=at(8))), *pods("llm", 1, **OF_SET))
     assert (gang.state, gang.gpus_held, gang.waits_since) == ("finished", 8, None)
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind"),
+    [
+        ("mpi-operator", "MPIJob"),
+        ("mpijob-controller", "MPIJob"),
+        ("tfjob-controller", "TFJob"),
+        ("pytorchjob-controller", "PyTorchJob"),
+        ("", "PyTorchJob"),
+    ],
+)
+def test_pods_of_other_training_jobs_are_called_by_the_kind_of_theirs(operator: str, kind: str) -> None:
+    labels = {**OF_JOB["labels"], "training.kubeflow.org/operator-name": operator}
+    assert gang_of(*pods("llm", 2, labels=labels)).title == f"{kind} llm"
+
+
+def test_two_training_jobs_of_one_name_and_two_kinds_are_two_gangs() -> None:
+    mpi = {"labels": {**OF_JOB["labels"], "training.kubeflow.org/operator-name": "mpi-operator"}}
+    found = gangs_of(pytorch(), *pods("llm", 4, **OF_JOB), *pods("llm-mpi", 2, **mpi))
+    assert {gang.title: gang.placed for gang in found.values()} == {"PyTorchJob llm": 4, "MPIJob llm": 2}
 
 
 def test_pods_whose_job_is_gone_are_still_a_gang() -> None:

@@ -54,7 +54,15 @@ def test_what_its_scheduler_said_last_is_kept_until_it_is_placed() -> None:
     assert member_in(placed(old)).waits is None
 
 
-def test_a_gate_says_nothing_of_why() -> None:
+def test_a_gate_is_told_where_nobody_else_says_why() -> None:
+    gates = [{"name": "example.com/dataset"}, {"name": "example.com/budget"}]
+    said = member_in(pod("a", schedulingGates=gates)).waits
+    assert said is not None
+    words = "Held by the scheduling gates example.com/budget, example.com/dataset."
+    assert (said.code, said.text, said.source) == ("ADMISSION_CHECK", words, "Pod spec.schedulingGates")
+
+
+def test_that_there_is_a_gate_says_nothing_of_why() -> None:
     gated = {"conditions": [condition("PodScheduled", False, "SchedulingGated", "Scheduling is blocked due to gates")]}
     assert member_in(pod("a", status={"phase": "Pending", **gated})).waits is None
 
@@ -214,7 +222,20 @@ def test_what_the_pod_asks_for_as_a_whole_counts_over_its_containers() -> None:
     assert (need.cpu_millis, need.memory_mib, need.gpus) == (32_000, 64 * GIB, 8)
 
 
-@pytest.mark.parametrize("name", ["nvidia.com/gpu", "nvidia.com/mig-3g.40gb", "amd.com/gpu", "gpu.intel.com/i915"])
+DEVICES = [
+    "nvidia.com/gpu",
+    "nvidia.com/gpu.shared",
+    "nvidia.com/mig-3g.40gb",
+    "nvidia.com/mig-1g.10gb.shared",
+    "amd.com/gpu",
+    "gpu.intel.com/i915",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "google.com/tpu",
+]
+
+
+@pytest.mark.parametrize("name", DEVICES)
 def test_every_makers_device_is_a_resource_of_its_own(name: str) -> None:
     need = need_of({"containers": [asks(limits={name: "2"}), asks(limits={name: "1"}, name="b")]})
     assert (need.gpus, need.resource) == (3, name)
@@ -223,6 +244,8 @@ def test_every_makers_device_is_a_resource_of_its_own(name: str) -> None:
 def test_a_pod_without_a_device_asks_for_no_gpu() -> None:
     assert need_of(pod_spec(0)).gpus == 0
     assert need_of({"containers": [asks(limits={"nvidia.com/gpu": "0", "example.com/fpga": "3"})]}).gpus == 0
+    for name in ("nvidia.com/gpumem", "nvidia.com/hostdev", "aws.amazon.com/efa", "nvidia.com/gpu-memory"):
+        assert need_of({"containers": [asks(limits={name: "3"})]}).gpus == 0
 
 
 def test_where_it_may_run_is_kept_as_kubernetes_counts_it() -> None:

@@ -158,6 +158,15 @@ def test_counts_of_a_spec_that_is_gone_are_not_believed() -> None:
     assert facts(cluster(workers(replicas=6), status=status, generation=2)).desired_workers is None
 
 
+def test_old_operators_count_replicas_and_not_their_hosts() -> None:
+    """Before KubeRay 1.4 (kuberay#3274); its pods are as many as the hosts."""
+    status = {"desiredWorkerReplicas": 2}
+    raw = cluster(workers(replicas=2, numOfHosts=2), status=status)
+    assert (said_by(raw).wanted, facts(raw).desired_workers) == (5, 4)
+    gang = gang_of(raw, *of_ray(2, 2))
+    assert (gang.state, gang.minimum, gang.gpus_held_idle) == ("partial", 5, 16)
+
+
 def test_a_suspended_cluster_says_since_when() -> None:
     suspended = condition("RayClusterSuspended", True, since=at(5))
     raw = cluster(suspend=True, status={"state": "suspended", "conditions": [suspended]})
