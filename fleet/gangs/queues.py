@@ -28,7 +28,8 @@ class Queues:
         self._named: dict[tuple[str, str], QueueObject] = {}
         for queue in self.all.values():
             if queue.ref.kind in _KINDS:
-                self._named[queue.ref.system, queue.ref.name] = queue
+                name = queue.ref.namespace if queue.ref.kind == "ElasticQuota" else queue.ref.name
+                self._named[queue.ref.system, name] = queue  # an ElasticQuota is its namespace's, whatever it is called
 
     def of(self, gang: Gang) -> QueueObject | None:
         """The queue that it waits in; None where no object tells of one."""

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from fleet.gangs.diagnosis.answers import Answer, Answers
 from fleet.gangs.diagnosis.blocking import Blocker
+from fleet.gangs.diagnosis.ceilings import beyond
 from fleet.gangs.diagnosis.packing import Space
 from fleet.gangs.diagnosis.starting import Starter, level_of
 from fleet.gangs.form import Gang
@@ -78,7 +79,10 @@ def _before_room(gang: Gang, said: dict[ReasonCode, Said], queue: QueueObject | 
         return _words("QUEUE_STOPPED", {"QUEUE_STOPPED": stated} if stated else said)
     codes = BEFORE_ROOM[:1] if gang.state == "starting" else BEFORE_ROOM  # what is placed has its quota
     code = next((code for code in codes if code in said), None)
-    return None if code is None else _words(code, said)
+    if code is not None:
+        return _words(code, said)
+    over = beyond(gang, queue)
+    return None if over is None else _words(over.code, {over.code: over})
 
 
 def _after_room(gang: Gang, said: dict[ReasonCode, Said]) -> Reason:

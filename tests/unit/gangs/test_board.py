@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fleet.gangs.board import read
 from fleet.gangs.diagnosis.rooms import Rooms
-from fleet.ports.gangs import QueueObject, Ref
+from fleet.ports.gangs import QueueObject, Quota, Ref
 from tests.gang_builders import later
-from tests.unit.gangs.scenes import OUT, a_gang, a_room
+from tests.unit.gangs.scenes import GPU, OUT, a_gang, a_room
 
 
 def a_queue(name: str, system: str = "volcano", kind: str = "Queue", **facts: object) -> QueueObject:
@@ -26,6 +26,26 @@ def test_a_local_queue_stands_for_the_queue_it_leads_to() -> None:
     gang = a_gang("llm", 1, queue="team-a", system="kueue")
     board = read({gang.key: gang}, [local, shared], Rooms([a_room("a")]))
     assert (board.queue_keys[gang.key], board.reasons[gang.key].code) == (shared.ref.key, "QUEUE_STOPPED")
+
+
+def test_an_elastic_quota_is_that_of_its_namespace_whatever_it_is_called() -> None:
+    ours = a_queue("gpus", "coscheduling", "ElasticQuota", namespace="train")
+    theirs = a_queue("gpus", "coscheduling", "ElasticQuota", namespace="serve")
+    gang = a_gang("llm", 1, system="coscheduling")
+    board = read({gang.key: gang}, [ours, theirs], Rooms([a_room("a")]))
+    assert board.queue_keys[gang.key] == ours.ref.key
+
+
+def test_a_ceiling_is_held_against_a_gang_where_its_scheduler_says_nothing() -> None:
+    def judged(system: str, kind: str, used: float, ceiling: float) -> str:
+        quota = Quota("", GPU, used=used, ceiling=ceiling)
+        gang = a_gang("llm", 2, queue="q", system=system)
+        queue = a_queue("q", system, kind, quotas=(quota,))
+        return read({gang.key: gang}, [queue], Rooms([a_room("a"), a_room("b")])).reasons[gang.key].code
+
+    assert [judged("volcano", "Queue", used, 24) for used in (8, 9)] == ["UNKNOWN", "QUOTA"]
+    assert judged("volcano", "Queue", 0, 8) == "EXCEEDS_MAX"
+    assert judged("slurm", "Partition", 16, 16) == "UNKNOWN", "what a partition has is no right to it"
 
 
 def test_who_waits_for_a_quota_has_no_turn_for_room() -> None:

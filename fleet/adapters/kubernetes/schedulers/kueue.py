@@ -38,6 +38,7 @@ _RESERVING: dict[str, ReasonCode] = {
     "WaitingForPodsReady": "PRIORITY_BEHIND",
     "Misconfigured": "QUEUE_STOPPED",
     "Suspended": "QUEUE_STOPPED",
+    "AdmissionGated": "ADMISSION_CHECK",
     "PendingEvaluation": "PRIORITY_BEHIND",
     "Inadmissible": "QUEUE_STOPPED",
     "Waiting": "PRIORITY_BEHIND",  # before 0.19: for the pods of those that were admitted
@@ -67,7 +68,7 @@ _OLD_WORDS: tuple[tuple[str, ReasonCode], ...] = (
     ("borrowing limit", "QUOTA"),
     ("topology", "TOPOLOGY"),
     ("insufficient quota", "EXCEEDS_MAX"),
-    ("exceed", "EXCEEDS_MAX"),
+    ("exceeds", "EXCEEDS_MAX"),
     ("unavailable in clusterqueue", "EXCEEDS_MAX"),
     ("untolerated taint", "EXCEEDS_MAX"),
     ("match node affinity", "EXCEEDS_MAX"),

@@ -74,6 +74,7 @@ def test_an_admitted_workload_whose_pods_came_in_part_is_idle() -> None:
         ("WaitingForPreemptedWorkloads", "PRIORITY_BEHIND"),
         ("WaitingForPodsReady", "PRIORITY_BEHIND"),
         ("PendingEvaluation", "PRIORITY_BEHIND"),
+        ("AdmissionGated", "ADMISSION_CHECK"),
         ("Misconfigured", "QUEUE_STOPPED"),
         ("Suspended", "QUEUE_STOPPED"),
     ],
@@ -99,6 +100,7 @@ def test_the_reasons_it_names_are_known(reason: str, code: str) -> None:
         ("Pending", "flavor h100 doesn't match node affinity", "EXCEEDS_MAX"),
         ("Pending", "resource amd.com/gpu unavailable in ClusterQueue", "EXCEEDS_MAX"),
         ("Pending", "Workload namespace doesn't match ClusterQueue selector", "QUEUE_STOPPED"),
+        ("Pending", "Exceeded the PodsReady timeout train/llm", "UNKNOWN"),
         ("Inadmissible", "couldn't assign flavors to pod set main: insufficient unused quota for cpu", "QUOTA"),
         ("Pending", "what no release says", "UNKNOWN"),
     ],
@@ -201,6 +203,14 @@ def test_whether_kueue_chose_the_nodes_is_told_by_its_admission_alone() -> None:
 def test_an_eviction_begins_a_new_wait_and_says_why(reason: str, code: str) -> None:
     one = said_by(workload(condition("Evicted", True, reason, "as it says", since=at(6))))
     assert (one.waits_since, one.phase, words(one)) == (when(6), "Evicted", [(code, "as it says")])
+
+
+def test_what_an_eviction_left_in_the_other_condition_is_not_taken_for_its_size() -> None:
+    words = "Exceeded the PodsReady timeout train/llm"
+    evicted = condition("Evicted", True, "PodsReadyTimeout", words)
+    assert reason_of(waits("Pending", words), evicted, rooms=2) == ("EXCEEDS_MAX", words), "there are only two nodes"
+    full = [a_room(f"n{n}", used=8) for n in range(4)]
+    assert why(gang_of(workload(waits("Pending", words), evicted)), *full).code == "CAPACITY"
 
 
 def test_a_requeue_after_the_eviction_begins_it_anew() -> None:

@@ -107,6 +107,23 @@ def test_of_two_conditions_that_both_stand_the_later_counts(waits: int, placed: 
     assert (one.started_at == when(placed), one.said == ()) == (is_placed, is_placed)
 
 
+@pytest.mark.parametrize(
+    ("allocated", "capability", "code"),
+    [(16, 32, "QUOTA"), (0, 16, "EXCEEDS_MAX"), (8, 40, "UNKNOWN"), (0, None, "UNKNOWN")],
+)
+def test_a_group_that_its_queue_refuses_in_silence_waits_for_the_quota(
+    allocated: int, capability: int | None, code: str
+) -> None:
+    """The scheduler leaves an event, and no condition in any object (volcano#3220)."""
+    full = queue(capability={} if capability is None else {"nvidia.com/gpu": capability})
+    full["status"] = {"state": "Open", "allocated": {"nvidia.com/gpu": str(allocated)}}
+    gang = gang_of(job(), group("Pending", owner=("Job", "llm", "uid-llm")))
+    found = why(gang, *(a_room(f"n{n}") for n in range(8)), queue=queue_in(full))
+    assert found.code == code
+    if code == "QUOTA":
+        assert found.raw == "16 of 32 nvidia.com/gpu of the queue are in use, and 24 more are needed."
+
+
 def test_a_hard_tier_is_kept_and_a_soft_one_is_a_wish() -> None:
     (part,) = said_by(group(networkTopology={"mode": "hard", "highestTierAllowed": 2})).parts
     assert (part.topology, part.wanted) == (Topology("tier 2", required=True), 4)
