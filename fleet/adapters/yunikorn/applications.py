@@ -16,18 +16,27 @@ from fleet.ports.gangs import GangObject, Guarantee, Part, ReasonCode, Ref, Said
 from fleet.ports.shapes import MOST, items, strings, text
 
 OVER = ("Completed", "Failed", "Expired", "Rejected")
+_NO_PRIORITY = -(2**31)
 ENDING = (*OVER, "Completing", "Failing")
 _MEANS: tuple[tuple[str, ReasonCode], ...] = (
     ("Not enough queue quota", "QUOTA"),
     ("Not enough user quota", "QUOTA"),
+    ("user limit", "QUOTA"),
+    ("group limit", "QUOTA"),
+    ("quota exceeded", "QUOTA"),
+    ("failed to find queue", "QUEUE_STOPPED"),
+    ("currently stopped", "QUEUE_STOPPED"),
+    ("placement rule", "QUEUE_STOPPED"),
     ("headroom", "QUOTA"),
     ("topology", "TOPOLOGY"),
     ("affinity", "TOPOLOGY"),
     ("unschedulable", "NODE_UNHEALTHY"),
+    ("node is not schedulable", "NODE_UNHEALTHY"),
     ("not ready", "NODE_UNHEALTHY"),
     ("preemption", "CAPACITY"),  # it was tried and frees too little
     ("nodes", "CAPACITY"),
     ("fit", "CAPACITY"),
+    ("not enough resource", "CAPACITY"),
 )
 """Parts of its words, in lower case; the first that is found counts."""
 
@@ -50,7 +59,7 @@ def application(raw: dict[str, Any], full: frozenset[str], nodes: frozenset[str]
         places=True,
         owner=text(raw.get("user")),
         queue=queue,
-        priority=max(-MOST, min(MOST, amount(raw.get("maxRequestPriority")) or 0)),
+        priority=_priority(raw.get("maxRequestPriority")),
         created_at=submitted,
         waits_since=log.get("Resuming") or submitted,
         started_at=log.get("Running"),
@@ -67,6 +76,12 @@ def application(raw: dict[str, Any], full: frozenset[str], nodes: frozenset[str]
         gpus_idle=_idle(raw),
         stale=_stale(raw, state),
     )
+
+
+def _priority(raw: Any) -> int:
+    """Of its requests; the least number there is stands for having none."""
+    told = amount(raw) or 0
+    return 0 if told <= _NO_PRIORITY else max(-MOST, min(MOST, told))
 
 
 def _part(raw: dict[str, Any]) -> Part:

@@ -18,9 +18,13 @@ DEVICE = re.compile(
 )
 _LAST_NS = 253_370_764_800 * 10**9  # in the year 9000
 _MIB = 1 << 20
+_DIGITS = re.compile(r"^-?[0-9]{1,19}$")
 
 
 def amount(value: Any) -> int | None:
+    """Whole numbers, also where they are told as text."""
+    if isinstance(value, str) and _DIGITS.match(value):
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return None
     return int(value) if -(2**63) <= value < 2**63 else None
