@@ -66,13 +66,15 @@ class CapRule:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node and the scopes that it lies in. `serves`: work runs on it, or new work may come. `begun`: the disruptive
-    verb that is asked about has its claim already, so that the rates count it."""
+    """A node and the scopes that it lies in. `serves`: work runs on it. `ready`: new work may come, as far as the node
+    itself is asked. `begun`: the disruptive verb that is asked about has its claim already, so that the rates count it.
+    """
 
     node_id: int
     name: str
     scopes: tuple[ScopeKey, ...]
     serves: bool = True
+    ready: bool = True
     begun: bool = False
 
 
@@ -117,9 +119,11 @@ class Tally:
 def decide(kind: str, place: Place, caps: Sequence[CapRule], tally: Tally, now: datetime) -> Decision:
     """The first cap that has no room, else allowed.
 
-    A candidate that serves nobody costs nothing against `take_out`: old cordons cannot stop healing.
+    A candidate that serves nobody costs nothing against `take_out`: old cordons cannot stop healing. Nor does one that
+    is not Ready cost anything against `hold`, for it takes no new work already: a dead host has its place among those
+    that are out, and if it had to wait for room among those that are held, which wait for its place, none would go on.
     """
-    if kind == TAKE_OUT and not place.serves:
+    if (kind == TAKE_OUT and not place.serves) or (kind == HOLD and not place.ready):
         return ALLOWED
     for cap in caps:
         if cap.kind not in APPLIES[kind]:

@@ -144,7 +144,8 @@ def read_fleet(now: datetime, out_states: Iterable[str]) -> Fleet:
     there = Q(gone_at=None) | Q(lifecycle__state__in=out_states)  # one that we install anew may be gone meanwhile
     rows = Node.objects.filter(there, managed=True).values_list(*NODE_FIELDS, "lifecycle__state")
     for pk, name, cluster_id, cluster, pool, rack, leaf, nvlink, pods, foreign, ready, verdict, tenant, state in rows:
-        place = Place(pk, name, scopes_of(cluster, pool, rack, leaf, nvlink, tenant), serves=pods > 0)
+        scopes = scopes_of(cluster, pool, rack, leaf, nvlink, tenant)
+        place = Place(pk, name, scopes, serves=pods > 0, ready=ready is True)
         places[pk], cluster_of[pk] = place, cluster_id
         sizes.update(place.scopes)
         unseen = verdict in (None, Verdict.UNKNOWN, Verdict.LOST)

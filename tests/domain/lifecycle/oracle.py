@@ -236,7 +236,8 @@ class Oracle:
             if place is None:
                 raise Violation(f"{kind} was granted for {workflow.node.name}, which is not managed")
             goes_on = kind == "in_flight" and place["pk"] in used[kind] and workflow.blocked_code in grants.GOES_ON
-            if not goes_on and not (kind == "take_out" and not place["pods"]):
+            free = (kind == "take_out" and not place["pods"]) or (kind == "hold" and not place["ready"])
+            if not goes_on and not free:
                 self._fits(cluster, caps, kind, place, used, places, begun, now)
             used[kind].add(workflow.node_id)
             if kind == "in_flight":

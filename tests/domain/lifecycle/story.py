@@ -228,7 +228,15 @@ class Story:
     def close_tickets(self) -> None:
         for ticket in Ticket.objects.filter(closed_at=None):
             Signal.objects.filter(node=ticket.node, cleared_at=None).update(cleared_at=self.clock.now())
+            self.mend(ticket.node.name)
             self.anyhow(lambda pk=ticket.pk: services.close_ticket(pk, "bo", "swapped", self.clock.now()))  # type: ignore[misc]
+
+    def mend(self, name: str) -> None:
+        """Hands at the machine: a host that was dead runs again. Nothing else heals one that nobody fences."""
+        node = self.storm.nodes.get(name)
+        if node is not None and not node.ready and name not in self.storm.boots_at:
+            self.storm.off.discard(name)
+            self.storm.change(name, ready=True, boot_id=f"{node.boot_id}-by-hand")
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -259,6 +267,9 @@ class Story:
 
     def _answer(self) -> None:
         self.close_tickets()
+        at_work = set(Workflow.objects.filter(state__in=OPEN_WORKFLOW_STATES).values_list("node__name", flat=True))
+        for name in self.storm.nodes.keys() - at_work:
+            self.mend(name)
         for workflow in Workflow.objects.filter(state__in=OPEN_WORKFLOW_STATES).select_related("node"):
             if workflow.needs_approval:
                 self.anyhow(lambda name=workflow.node.name: self.approve(name, "bo"))  # type: ignore[misc]

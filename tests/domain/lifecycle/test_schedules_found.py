@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fleet.lifecycle.models import Workflow
 from fleet.policy.models import Cap
 from tests.domain.lifecycle.story import Story, a_story
 from tests.domain.lifecycle.test_schedules import Schedules
@@ -81,3 +82,21 @@ def test_a_test_after_a_reset_is_the_later_one_although_the_clock_was_set_back_b
         drawn.clock(seconds=-900)
         oracle = drawn.story.storm.oracle
         assert oracle.tested_at["n1"] > oracle.reset_at["n1"]
+
+
+def test_a_dead_host_and_those_that_are_held_do_not_wait_for_each_other() -> None:
+    """It is out, so they may not be drained; they fill the cap of holds, so it could not be held."""
+    with a_story() as story:
+        Cap.objects.filter(kind="hold").update(absolute=2, percent=None)
+        Cap.objects.filter(kind="take_out").update(absolute=1, percent=None)
+        story.storm.change("n3", ready=None)
+        story.live(5)
+        for name in ("n1", "n2"):
+            story.fault(name)
+        story.live(10)
+        waiting = Workflow.objects.filter(blocked_code="cap_take_out").values_list("node__name", flat=True)
+        assert set(waiting) == {"n1", "n2"}
+        story.fault("n3", "fence_node")
+        story.finish()
+        healed = Workflow.objects.get(node__name="n3")
+        assert healed.state == "succeeded", (healed.state, healed.blocked_text)

@@ -31,6 +31,23 @@ def test_a_tenants_floor_of_healthy_capacity_is_kept_and_told() -> None:
     assert decide(TAKE_OUT, Place(5, "n05", (FLEET, TENANT), serves=False), [floor], tally, NOW).allowed
 
 
+def test_a_host_that_is_not_ready_is_held_whatever_is_held_already() -> None:
+    """It takes no new work, so the hold takes nothing away; it counts for those who ask after it."""
+    nodes = places(4)
+    tally = Tally({FLEET: 4, TENANT: 4})
+    tally.add(HOLD, nodes[0])
+    cap = CapRule(HOLD, "fleet", 1, None)
+    assert decide(HOLD, nodes[1], [cap], tally, NOW).code == "cap_hold"
+    dead = Place(2, "n02", (FLEET, TENANT), ready=False)
+    assert decide(HOLD, dead, [cap], tally, NOW).allowed
+    assert not decide(TAKE_OUT, dead, [CapRule(TAKE_OUT, "fleet", 1, None)], _out(tally, nodes[1]), NOW).allowed
+
+
+def _out(tally: Tally, place: Place) -> Tally:
+    tally.add(TAKE_OUT, place)
+    return tally
+
+
 def test_a_rate_lets_the_next_through_when_the_oldest_leaves_its_window() -> None:
     nodes = places(4)
     tally = Tally({FLEET: 4, TENANT: 4})
