@@ -81,24 +81,30 @@ def test_there_are_routes_to_ask() -> None:
     )
 
 
+def _some(odd: list[str], route: str) -> list[str]:
+    """A third of them, another one for the next route: a page costs a tenth of a second, and there are a hundred."""
+    return odd[_routes().index(route) % 3 :: 3]
+
+
 @pytest.mark.parametrize("route", _routes())
 def test_odd_query_parameters_fail_nothing(admin: Client, route: str) -> None:
-    for odd in ODD:
+    for odd in _some(ODD, route):
         _ask(admin, _filled(route, None), dict.fromkeys(PARAMETERS, odd))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("route", _routes())
 def test_each_odd_query_parameter_alone_fails_nothing(admin: Client, route: str) -> None:
-    for name in PARAMETERS:
-        for odd in ODD:
+    for odd in ODD:
+        _ask(admin, _filled(route, None), dict.fromkeys(PARAMETERS, odd))
+        for name in PARAMETERS:
             _ask(admin, _filled(route, None), {name: odd})
 
 
 @pytest.mark.parametrize("route", [route for route in _routes() if "<" in route or "{" in route])
 def test_odd_places_in_a_path_fail_nothing(admin: Client, route: str) -> None:
     kind = re.search(r"<(\w+):", route)
-    for odd in PLACES.get(kind[1] if kind else "str", ODD):
+    for odd in _some(PLACES.get(kind[1] if kind else "str", ODD), route):
         _ask(admin, _filled(route, odd.replace("%", "%25").replace("\0", "%00").replace("?", "%3F")))
 
 
