@@ -13,7 +13,7 @@ from fleet.gangs.conditions.condition import Condition, found
 from fleet.gangs.conditions.failures import live
 from fleet.gangs.conditions.placement import largest_bundle
 from fleet.gangs.conditions.rayfacts import gpus_of, most_gpus, workers
-from fleet.ports.gangs import Member
+from fleet.ports.gangs import Member, Need
 from fleet.ports.ray import RayFacts, RayReading, TrainRun
 
 
@@ -31,9 +31,17 @@ def of_nodes(key: str, reading: RayReading, members: Iterable[Member]) -> Iterat
     pods = {member.key.rpartition("/")[2]: member for member in members if member.state == "ready"}
     for node in reading.nodes:
         pod = pods.get(node.name)
-        if node.alive and pod is not None and node.gpus_total != pod.need.gpus:
+        if not node.alive or pod is None or not _are_gpus(pod.need):
+            continue
+        if node.gpus_total != pod.need.gpus:
             yield found("gpus_of_node", key, "warning", node.name, ray=node.gpus_total, limit=pod.need.gpus,
                         node=pod.node)  # fmt: skip
+
+
+def _are_gpus(need: Need) -> bool:
+    """What Ray calls GPUs too. Other devices (TPUs, Neuron) are resources of other names there; and of a pod without a
+    limit (a part of a GPU by annotation) nothing tells how many it sees."""
+    return need.gpus > 0 and (need.resource.endswith("gpu") or "/mig-" in need.resource)
 
 
 def infeasible(key: str, facts: RayFacts, reading: RayReading) -> Iterator[Condition]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from fleet.gangs.conditions.retention import retention
 from fleet.gangs.conditions.spot import spot
 from fleet.ports.ray import NO_LIMIT, RayFacts, RayRetention
 from tests.builders import T0
-from tests.gang_builders import a_member, later
+from tests.gang_builders import FULL, a_member, later
 from tests.unit.gangs.ray_scenes import (
     RAY,
     a_group,
@@ -91,6 +92,17 @@ def test_what_a_ray_node_has_is_held_against_its_pods_limit() -> None:
     members = [a_member(name, RAY, node=f"n-{name}") for name in ("w1", "w2", "w3")]
     (told,) = of_nodes(RAY, reading, members)
     assert (told.about, told.values) == ("w1", {"ray": 7.0, "limit": 8, "node": "n-w1"})
+
+
+@pytest.mark.parametrize("resource", ["google.com/tpu", "aws.amazon.com/neuron", "nvidia.com/gpu.shared"])
+def test_devices_that_ray_does_not_call_gpus_are_not_compared(resource: str) -> None:
+    worker = a_member("w0", node="n0", need=replace(FULL, resource=resource))
+    assert list(of_nodes(RAY, a_reading(nodes=(a_ray_node("w0", 0.0),)), [worker])) == []
+
+
+def test_a_part_of_a_gpu_by_annotation_tells_nothing_of_what_ray_sees() -> None:
+    worker = a_member("w0", node="n0", need=replace(FULL, gpus=0))
+    assert list(of_nodes(RAY, a_reading(nodes=(a_ray_node("w0", 1.0),)), [worker])) == []
 
 
 def test_a_bundle_larger_than_every_node_and_every_node_to_come_is_infeasible() -> None:

@@ -6,6 +6,7 @@ Ray's number of GPUs from the first container's limit only where nobody set it, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ MODEL_ANNOTATION = "muster.dev/model-gpus"
 """On a RayCluster or RayJob: the fewest GPUs that hold the model. No API tells it."""
 COLLECTOR = "ray-history-collector"
 HEAD = "head"
+_RAYS = re.compile(r"gpu$|^nvidia\.com/mig-|^gpu\.intel\.com/|^habana\.ai/")
 _SPOT = (
     ("karpenter.sh/capacity-type", "spot"),
     ("eks.amazonaws.com/capacityType", "SPOT"),
@@ -109,9 +111,9 @@ def _group(raw: Raw) -> RayGroup:
 
 
 def _limit(pod: Raw) -> int:
-    """Devices that all containers of the pod may use."""
+    """GPUs that all containers of the pod may use: the names that KubeRay makes Ray's GPUs of."""
     found = (amounts(mapping(mapping(c.get("resources")).get("limits"))) for c in items(pod.get("containers")))
-    return sum(count for one in found for name, count in one.items() if DEVICE.match(name))
+    return sum(count for one in found for name, count in one.items() if DEVICE.match(name) and _RAYS.search(name))
 
 
 def _declared(raw: Raw) -> float | None:

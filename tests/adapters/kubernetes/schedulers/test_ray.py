@@ -208,6 +208,21 @@ def test_what_ray_is_told_is_kept_beside_what_the_containers_may_use() -> None:
     assert group(cluster(workers(rayStartParams={"num-gpus": "4"}, resources={"GPU": "8"}))).gpus_declared == 8.0
 
 
+@pytest.mark.parametrize(
+    ("name", "gpus"),
+    [
+        ("nvidia.com/gpu", 4),
+        ("amd.com/gpu", 4),
+        ("nvidia.com/mig-1g.10gb", 4),
+        ("google.com/tpu", 0),
+        ("aws.amazon.com/neuroncore", 0),
+    ],
+)
+def test_only_what_the_operator_makes_gpus_of_counts_as_rays(name: str, gpus: int) -> None:
+    pod = {"spec": {"containers": [{"name": "main", "image": "x", "resources": {"limits": {name: "4"}}}]}}
+    assert group(cluster(workers(template=pod))).gpus_limit == gpus
+
+
 def test_spot_capacity_is_seen_in_the_selector_and_in_the_affinity() -> None:
     term = {"matchExpressions": [{"key": "eks.amazonaws.com/capacityType", "operator": "In", "values": ["SPOT"]}]}
     needs = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
