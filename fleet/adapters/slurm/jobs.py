@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet.adapters.slurm.values import gpus, hosts, moment, number, states
 from fleet.ports.gangs import GangObject, Match, Member, Need, Part, ReasonCode, Ref, Said
-from fleet.ports.shapes import text
+from fleet.ports.shapes import strings, text
 
 WAITING, RUNNING = frozenset({"PENDING"}), frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING"})
 REQUEUED = frozenset({"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
@@ -134,6 +134,10 @@ def need_of(raw: dict[str, Any], nodes: int) -> Need:
     if not per_node and (per_task := gpus(raw.get("tres_per_task"))):
         tasks = number(raw.get("tasks_per_node")) or -(-(number(raw.get("tasks")) or nodes) // nodes)
         per_node = per_task * tasks
+    if not per_node:
+        per_node = gpus(raw.get("tres_per_socket")) * (number(raw.get("sockets_per_node")) or 1)
+    if not per_node and not states(raw.get("job_state")) & WAITING:
+        per_node = -(-_given(raw) // nodes)
     cores = max(number(raw.get("minimum_cpus_per_node")) or 1, -(-(number(raw.get("cpus")) or 1) // nodes))
     asked = tuple(hosts(raw.get("required_nodes")))
     banned = tuple(hosts(raw.get("excluded_nodes")))
@@ -151,14 +155,24 @@ def need_of(raw: dict[str, Any], nodes: int) -> Need:
     )
 
 
+def _given(raw: dict[str, Any]) -> int:
+    """GPUs of all its nodes that it holds without having asked for any: with a whole node come the node's."""
+    return sum(gpus(one) for one in strings(raw.get("gres_detail"))) or gpus(raw.get("tres_alloc_str"))
+
+
 def _memory(raw: dict[str, Any], cores: int) -> int:
     per_node, per_cpu = number(raw.get("memory_per_node")), number(raw.get("memory_per_cpu"))
     return per_node if per_node else (per_cpu or 0) * cores
 
 
 def _is_exclusive(raw: dict[str, Any]) -> bool:
-    shared = raw.get("shared")
-    return (isinstance(shared, list) and "none" in shared) or number(raw.get("exclusive")) == 1 or shared == "none"
+    shared, exclusive = raw.get("shared"), raw.get("exclusive")
+    return (
+        (isinstance(shared, list) and "none" in shared)
+        or (isinstance(exclusive, list) and "true" in exclusive)
+        or number(exclusive) == 1
+        or shared == "none"
+    )
 
 
 def meaning(reason: str, description: str) -> ReasonCode:

@@ -50,6 +50,8 @@ def why_out(state: frozenset[str], reason: str) -> str:
     """Its words when it takes no work, "" when it does. After RESUME it is NOT_RESPONDING until the next ping."""
     if "IDLE" in state and state & {"NOT_RESPONDING"} and not state & (OUT - {"NOT_RESPONDING"}):
         return ""
+    if not state:
+        return reason or "Its state is not told."
     out = sorted(state & OUT)
     if not out:
         return ""

@@ -16,7 +16,9 @@ from fleet.ports.shapes import MOST, strings, text
 _GPU = re.compile(r"(?:gres[/:])?gpu(?P<typed>:[^:=]*)?(?P<by>[:=])(?P<count>\d+)(?P<thousand>K)?")
 _BARE_GPU = re.compile(r"(?:gres[/:])?gpu(?::.*)?")  # a type without a number, or neither: one
 _RANGE = re.compile(r"^(\d+)-(\d+)$")
-_LAST_SECOND = 253_370_764_800  # in the year 9000: what lies behind it is Slurm's "infinite"
+_LAST_SECOND = (
+    4_294_967_293  # the largest numbers of 32 bits, and all behind them, are Slurm's "not set" and "infinite"
+)
 MOST_HOSTS = 200_000
 
 
@@ -79,6 +81,8 @@ def hosts(raw: Any) -> tuple[str, ...]:
     """A host list in full: `gpu-[01-03,07],login` and lists in lists of older versions. At most MOST_HOSTS names."""
     if isinstance(raw, dict):
         raw = raw.get("list") or raw.get("nodes")
+    if isinstance(raw, list):
+        raw = ",".join(strings(raw))
     found: list[str] = []
     for word in _split(raw if isinstance(raw, str) else ""):
         for name in _expanded(word):

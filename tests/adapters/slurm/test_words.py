@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.adapters.slurm import jobs, nodes
-from fleet.adapters.slurm.values import gpus
+from fleet.adapters.slurm.values import gpus, hosts, moment
 from fleet.gangs.counting import count
 from fleet.gangs.diagnosis.reasons import Reason, diagnose
 from fleet.gangs.joining import join
@@ -108,3 +108,47 @@ def test_a_job_that_may_go_into_several_partitions_has_the_room_of_all_of_them()
     assert why(waiting_in("short"), offer("gpu-1", "long")).code == "EXCEEDS_MAX"
     banned = waiting_in("short,long", excluded_nodes="gpu-1")
     assert why(banned, offer("gpu-1", "long")).code == "EXCEEDS_MAX"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tres_alloc_str": "cpu=64,mem=1T,node=2,gres/gpu=16,gres/gpu:h100=16"},
+        {"gres_detail": ["gpu:h100:8(IDX:0-7)", "gpu:h100:8(IDX:0-7)"]},
+    ],
+)
+def test_a_job_holds_the_gpus_that_came_with_its_nodes_though_it_asked_for_none(given: dict[str, Any]) -> None:
+    asks = {"tres_per_node": "", "node_count": 2, **given}
+    held = jobs.members(waiting_in("gpu", job_state=["RUNNING"], nodes="gpu-[1-2]", **asks))
+    assert [one.need.gpus for one in held] == [8, 8]
+    assert jobs.gang(waiting_in("gpu", **asks)).parts[0].need.gpus == 0, "nothing is given to one that waits"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("told", "whole"),
+    [
+        ({"shared": ["none"]}, True),
+        ({"shared": [], "exclusive": ["true"]}, True),
+        ({"shared": "none"}, True),
+        ({"shared": ["oversubscribe"], "exclusive": ["false"]}, False),
+        ({"shared": [], "exclusive": ["user"]}, False),
+        ({}, False),
+    ],
+)
+def test_whether_nothing_else_may_share_its_nodes_is_told_in_several_ways(told: dict[str, Any], whole: bool) -> None:
+    need = jobs.gang(waiting_in("gpu", **told)).parts[0].need
+    assert need is not None and need.whole_node is whole
+
+
+@pytest.mark.parametrize("state", [None, [], "", {"a": 1}])
+def test_a_node_of_which_no_state_is_told_takes_no_work(state: Any) -> None:
+    assert nodes.offer({"name": "gpu-1", "state": state, "gres": "gpu:8"}, {}).out == "Its state is not told."
+
+
+@pytest.mark.parametrize("never", [0, 4_294_967_293, 4_294_967_294, 4_294_967_295, 2**63])
+def test_the_largest_numbers_are_no_time(never: int) -> None:
+    assert moment(never) is None and moment({"set": True, "number": never}) is None
+
+
+def test_hosts_may_come_as_a_list() -> None:
+    assert hosts(["gpu-[1-2]", "login"]) == ("gpu-1", "gpu-2", "login")
