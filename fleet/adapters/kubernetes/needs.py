@@ -68,6 +68,11 @@ def amounts(resources: Mapping[str, Any]) -> Amounts:
     return found
 
 
+def devices(resources: Mapping[str, Any]) -> dict[str, float]:
+    """Of a queue: it may be due parts of one, where a pod may not."""
+    return {name: quantity(raw) for name, raw in resources.items() if isinstance(name, str) and DEVICE.match(name)}
+
+
 @lru_cache(maxsize=4096)
 def _parsed(raw: str) -> float:
     match = _QUANTITY.match(raw)

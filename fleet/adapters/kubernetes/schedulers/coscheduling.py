@@ -7,7 +7,7 @@ older group `scheduling.sigs.k8s.io`, which no release since 2022 serves.
 
 from __future__ import annotations
 
-from fleet.adapters.kubernetes.needs import DEVICE, amounts
+from fleet.adapters.kubernetes.needs import devices
 from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
@@ -47,18 +47,17 @@ def elastic_quota(raw: Raw) -> Spoken:
     """One per namespace: `min` is guaranteed, `max` the ceiling; a device that is in neither is not bounded."""
     ref = ref_of("coscheduling", "ElasticQuota", raw)
     spec, status = mapping(raw.get("spec")), mapping(raw.get("status"))
-    least, most, used = (amounts(mapping(part)) for part in (spec.get("min"), spec.get("max"), status.get("used")))
-    devices = sorted(name for name in {*least, *most, *used} if DEVICE.match(name))
+    least, most, used = (devices(mapping(part)) for part in (spec.get("min"), spec.get("max"), status.get("used")))
     quotas = tuple(
         Quota(
             flavor="",
             resource=name,
-            guaranteed=float(least[name]) if name in least else None,
-            used=float(used[name]),
-            borrowed=float(max(0, used[name] - least[name])) if name in least else 0.0,
-            ceiling=float(most[name]) if name in most else None,
+            guaranteed=least.get(name),
+            used=used.get(name, 0.0),
+            borrowed=max(0.0, used.get(name, 0.0) - least[name]) if name in least else 0.0,
+            ceiling=most.get(name),
         )
-        for name in devices
+        for name in sorted({*least, *most, *used})
     )
     return Spoken(spoken_key(ref), queues=(QueueObject(ref, quotas=quotas),))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.adapters.kubernetes.member import meaning_of
-from fleet.adapters.kubernetes.needs import DEVICE, amounts, need_of
+from fleet.adapters.kubernetes.needs import devices, need_of
 from fleet.adapters.kubernetes.schedulers.objects import (
     Condition,
     Raw,
@@ -144,20 +144,19 @@ def queue(raw: Raw) -> Spoken:
     state = text(status.get("state"))
     stopped = state in ("Closed", "Closing")
     due, sure = (
-        amounts(mapping(part)) for part in (spec.get("deserved"), mapping(spec.get("guarantee")).get("resource"))
+        devices(mapping(part)) for part in (spec.get("deserved"), mapping(spec.get("guarantee")).get("resource"))
     )
-    most, used = amounts(mapping(spec.get("capability"))), amounts(mapping(status.get("allocated")))
+    most, used = devices(mapping(spec.get("capability"))), devices(mapping(status.get("allocated")))
     quotas = [
         Quota(
             flavor="",
             resource=name,
-            guaranteed=float(due[name]) if name in due else float(sure[name]) if name in sure else None,
-            used=float(used[name]),
-            borrowed=float(max(0, used[name] - due[name])) if name in due else 0.0,
-            ceiling=float(most[name]) if name in most else None,
+            guaranteed=due.get(name, sure.get(name)),
+            used=used.get(name, 0.0),
+            borrowed=max(0.0, used.get(name, 0.0) - due[name]) if name in due else 0.0,
+            ceiling=most.get(name),
         )
         for name in sorted({*due, *sure, *most, *used})
-        if DEVICE.match(name)
     ]
     weight = number(spec.get("weight"))
     return Spoken(

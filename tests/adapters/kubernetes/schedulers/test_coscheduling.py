@@ -158,3 +158,9 @@ def test_a_quota_without_a_status_or_a_bound_says_none() -> None:
     assert queue_in(quota(min={"nvidia.com/gpu": 8})).quotas == (Quota("", "nvidia.com/gpu", guaranteed=8.0),)
     assert queue_in(quota({"nvidia.com/gpu": 8}, min={"cpu": 4})).quotas == (Quota("", "nvidia.com/gpu", used=8.0),)
     assert queue_in(quota()).quotas == ()
+
+
+def test_a_quota_may_be_of_parts_of_a_gpu() -> None:
+    parts = quota({"nvidia.com/gpu": "500m"}, min={"nvidia.com/gpu": "0.25"}, max={"nvidia.com/gpu": "1500m"})
+    (found,) = queue_in(parts).quotas
+    assert (found.guaranteed, found.used, found.borrowed, found.ceiling) == (0.25, 0.5, 0.25, 1.5)

@@ -218,3 +218,11 @@ def test_a_closed_queue_lets_nobody_in(state: str) -> None:
     assert found.stopped
     assert why(gang, a_room("a"), queue=found).code == "QUEUE_STOPPED"
     assert why(gang, a_room("a"), queue=found).raw == f"The queue is {state}."
+
+
+def test_a_queue_may_be_due_a_part_of_a_gpu() -> None:
+    shared = queue(deserved={"nvidia.com/gpu": "1500m"}, capability={"nvidia.com/gpu": "2500m"})
+    shared["status"] = {"state": "Open", "allocated": {"nvidia.com/gpu": 2, "cpu": "1"}}
+    assert queue_in(shared).quotas == (
+        Quota("", "nvidia.com/gpu", guaranteed=1.5, used=2.0, borrowed=0.5, ceiling=2.5),
+    )
