@@ -156,7 +156,12 @@ class Gangs:
 
         In a thread of its own: a system that is slow holds up nobody who watches.
         """
-        polls = self._polls()
+        try:
+            polls = self._polls()
+        except PortError as error:
+            self._conditions.state("gang_polls", str(error), self._session.clock.now())
+            return
+        self._conditions.mend("gang_polls")
         if self._unpolled is None:
             self._unpolled = {poll.system for poll in polls}
         for poll in polls:
@@ -211,8 +216,8 @@ class Gangs:
         if not (self.pods_listed.is_set() and self._world.nodes_synced.is_set()):
             return False
         waited = self._session.clock.monotonic() - self._begun_at
-        unpolled = self._polls() if self._unpolled is None else self._unpolled
-        return not (self._unlisted or unpolled) or waited > PATIENCE
+        asked = self._unpolled is not None and not self._unpolled
+        return (asked and not self._unlisted) or waited > PATIENCE
 
     def judge(self) -> Board:
         now = self._session.clock.monotonic()

@@ -81,7 +81,7 @@ def open_from_the_map_by_keyboard(screen: Page) -> None:
     """The map is one tab stop; arrows go to the node, the strip below tells it, Enter opens it."""
     focused = screen.locator(":focus")
     screen.keyboard.press("Tab")
-    for _ in range(40):
+    for _ in range(80):
         if focused.count() and (focused.get_attribute("aria-label") or "").startswith("gpu-"):
             break
         screen.keyboard.press("Tab")

@@ -20,7 +20,7 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 def slurm(data: bytes) -> None:
     said = data.decode("utf-8", "replace")
     assert len(values.hosts(said)) <= values.MOST_HOSTS and values.gpus(said) >= 0
-    values.tres(said), tokens.expired(said, 0.0), tokens.user_of(said)
+    tokens.expired(said, 0.0), tokens.user_of(said)
     mark = marks.Mark("1/2", "muster-1", said[:200], said[200:300])
     again = marks.read(mark.text)
     assert again is not None and (again.value, again.by) == (mark.value, mark.by)

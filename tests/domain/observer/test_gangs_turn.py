@@ -19,7 +19,7 @@ from fleet.observer.gangwatch import LOOK_EVERY, GangWatch
 from fleet.observer.session import Session, Stopping
 from fleet.observer.world import World
 from fleet.ports.cluster import Change
-from fleet.ports.errors import TemporaryError
+from fleet.ports.errors import PermanentError, TemporaryError
 from fleet.ports.gangs import Reading, Spoken, System
 from tests.builders import T0, TestClock
 from tests.gang_builders import an_object
@@ -33,6 +33,7 @@ def gangs(session: Session) -> Gangs:
     world = World()
     world.nodes_synced.set()
     found = Gangs(session, world, Conditions(), lambda: None, list, dict)
+    found.poll()  # of nobody
     found.pods_listed.set()
     found.onlookers = [GangWatch(session, dict, dict, found.starved)]
     return found
@@ -144,3 +145,19 @@ def test_a_gang_that_is_gone_takes_its_conditions_along(gangs: Gangs, clock: Tes
     gangs.turn()
     assert GangRow.objects.get(system="ray").gone_at == clock.now()
     assert not GangCondition.objects.filter(ended_at=None, gang_key__startswith="ray/").exists()
+
+
+def test_polls_that_cannot_be_made_are_stated_and_hold_up_nobody_for_long(session: Session, clock: TestClock) -> None:
+    def broken() -> list[Asked]:
+        raise PermanentError("The kubeconfig does not exist.", code="kubeconfig")
+
+    world, stated = World(), Conditions()
+    world.nodes_synced.set()
+    gangs = Gangs(session, world, stated, lambda: None, broken, dict)
+    gangs.pods_listed.set()
+    gangs.poll()
+    gangs.turn()
+    assert [one["code"] for one in stated.changed(0) or []] == ["gang_polls"] and gangs.board is None
+    clock.tick(PATIENCE + 1)
+    gangs.turn()
+    assert gangs.board is not None

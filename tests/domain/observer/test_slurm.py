@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from fleet import wiring
+from fleet import wiring, wiring_slurm
 from fleet.gangs.models import GangRow, QueueRow
 from fleet.inventory.models import Alias, Cluster, Node
 from fleet.ports.errors import PermanentError
@@ -116,10 +116,8 @@ def test_beside_kubernetes_slurm_is_asked_for_its_jobs_alone_and_goes_by_the_clu
     cluster = a_cluster(kubeconfig="/etc/muster/kubeconfig", slurm_url="http://127.0.0.1:9", slurm_act_token="file:/x")
     node = a_node(cluster, "ip-10-0-0-7")
     Alias.objects.create(cluster=cluster, node=node, kind="slurm", value="gpu-07")
-    (poll,) = wiring.gang_polls(cluster)
-    assert poll.system == "slurm" and wiring.gang_polls(cluster) == [poll]
-    from fleet import wiring_slurm
-
+    poll = wiring_slurm.poll(cluster)
+    assert poll.system == "slurm" and wiring_slurm.poll(cluster) is poll
     assert wiring_slurm.names(cluster.pk) == {"gpu-07": "ip-10-0-0-7"}
     assert not wiring_slurm.may_act(cluster)
     assert wiring.gang_polls(Cluster(name="plain", created_at=T0)) == []
