@@ -8,13 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from fleet.lifecycle.machine import NodeState
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The step is over; the next one follows at once, or the one whose verb is `goto` if it lies ahead."""
+    """The step is over; the next one follows at once, or the one whose verb is `goto` if it lies ahead. `state`: what
+    the node is by that, in the same transaction."""
 
     text: str
     goto: str = ""
+    state: NodeState | None = None
 
 
 @dataclass(frozen=True, slots=True)

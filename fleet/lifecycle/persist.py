@@ -82,7 +82,8 @@ def _done(workflow: Workflow, step: Step, came: Done, now: datetime) -> int:
         claims.release(workflow.pk, now, [IN_FLIGHT])
     version = workflow.version + 1
     changes = {**NOT_BLOCKED, "step": _following(workflow, came.goto), "version": version, "wake_at": now + LEASE}
-    write(workflow, Change(changes, entries=[entry(workflow, "step.done", text=came.text)]), now)
+    told = [entry(workflow, "step.done", text=came.text)]
+    write(workflow, Change(changes, came.state, came.text if came.state else "", entries=told), now)
     return version
 
 

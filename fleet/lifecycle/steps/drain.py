@@ -30,7 +30,9 @@ from fleet.ports.cluster import PodSeen
 from fleet.ports.errors import MissingRight, PortError
 
 RETRY, RETRY_MOST = 3.0, 30.0
-"""Seconds between two rounds against a budget that refuses: doubled each time, anew after any progress."""
+GROWS = 1.5
+"""Seconds between two rounds against a budget that refuses: longer by half each time, anew after any progress. Twice as
+long each time, the last tenth of half a fleet's pods would wait for nothing but the next look."""
 LOOK_LEAST, LOOK_MOST = 2.5, 10.0
 """Ending pods are looked at after a tenth of their grace period, then after half of the time they have taken, within
 these bounds: a look costs three reads of the API server, and containers that end at once take about two seconds."""
@@ -213,7 +215,7 @@ def _refused(
     for key, budget in kept.values():
         budgets.setdefault(budget, []).append(key)
     asked = max((getattr(error, "retry_after", None) or RETRY) for _, error in refused)
-    seconds = min(max(asked, RETRY * 2 ** min(rounds - 1, 4)), RETRY_MOST)
+    seconds = min(max(asked, RETRY * GROWS ** min(rounds - 1, 6)), RETRY_MOST)
     parts = [f"PDB {budget} keeps {named(sorted(keys))}" for budget, keys in sorted(budgets.items())]
     waits = " Waits for a person's approval to delete them." if said.state == Approval.PENDING else ""
     return Blocked("pdb", f"{'; '.join(parts)}.{waits}", seconds)
@@ -242,5 +244,4 @@ def _drained(ctx: Context, text: str) -> Outcome:
     gangs_joined.touch(ctx, [*ctx.step.memo.get("gangs", []), *ctx.step.memo.get("workloads", [])])
     if ctx.lifecycle.state == NodeState.HELD:
         move(ctx, NodeState.DRAINING)
-    move(ctx, NodeState.DRAINED, text)
-    return Done(text)
+    return Done(text, state=NodeState.DRAINED)
