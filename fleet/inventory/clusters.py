@@ -16,7 +16,7 @@ from django.db import transaction
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
-from fleet.inventory import lease, metrics, slurm, yunikorn
+from fleet.inventory import addresses, lease, metrics, slurm
 from fleet.inventory.models import Cluster, Provisioner
 from fleet.inventory.topology import DEFAULT_KEYS, EVERY_NODE, parse_selector
 
@@ -66,7 +66,8 @@ class Registration:
         parse_selector(given.get("selector", ""))
         metrics.check(given)
         slurm.check(given)
-        yunikorn.check(given)
+        if given.get("yunikorn_url"):
+            addresses.check("YuniKorn", str(given["yunikorn_url"]))
         _check_provisioner(given)
         return given
 

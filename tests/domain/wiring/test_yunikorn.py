@@ -9,8 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from fleet import wiring, wiring_gangs
+from fleet.inventory.addresses import check
 from fleet.inventory.models import Cluster
-from fleet.inventory.yunikorn import check
 from tests.adapters.prometheus.fake_api import FakeApi, running
 from tests.adapters.yunikorn.shapes import a_queue, an_application
 from tests.adapters.yunikorn.test_reading import ACTIVE, NODES, QUEUES, body
@@ -48,6 +48,6 @@ def test_one_that_does_not_answer_is_said_at_once() -> None:
 @pytest.mark.parametrize("url", ["yunikorn:9080", "ftp://x", "http://", "http://u:p@x", "http://x?a=b", "http://x:0"])
 def test_what_is_no_address_is_refused(url: Any) -> None:
     with pytest.raises(ValueError, match="YuniKorn"):
-        check({"yunikorn_url": url})
+        check("YuniKorn", url)
     with pytest.raises(CommandError):
         add("--yunikorn", url)
