@@ -124,7 +124,7 @@ class Observer:
         self.gangs = Gangs(
             session, self.world, self.conditions,
             lambda: wiring.gang_watcher(session.cluster), lambda: wiring.gang_polls(session.cluster),
-            lambda: session.once(lambda: outs(session.cluster_id)),
+            lambda: session.once(lambda: outs(session.cluster_id, session.clock.now())),
         )  # fmt: skip
         self.ray = RayAsker(
             session, self.conditions, lambda: self.gangs.board, wiring_gangs.ray_dashboard, settings.RAY_NETWORKS
