@@ -119,6 +119,7 @@ def watching(folder: Path, **options: Any) -> Iterator[Watched]:
         asker = RayAsker(session, conditions, lambda: gangs.board, _opened, [ip_network("127.0.0.0/8")])
         watch = GangWatch(session, asker.readings, lambda: sick, gangs.starved)
         gangs.onlookers = [watch]
+        gangs.poll()  # there is nobody to ask, and no board is drawn before that is known
         for work in (_nodes, _pods):
             threading.Thread(target=work, args=(config, session, world, gangs), daemon=True).start()
         found = Watched(simulator, Client(simulator), gangs, asker, watch, sick=sick, outs=outs)
