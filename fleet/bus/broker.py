@@ -1,8 +1,8 @@
 """The Celery application as a sender of messages.
 
-Decides transport only: one default queue, no results, quick refusal when the broker is away. Every process that sends
-uses this app; the worker and beat add their schedule in `tasks.celery`. Refuses an explicit exchange or routing key:
-after a flushed broker only the default direct queue keeps working.
+Decides transport only: one default queue of two priorities, no results, quick refusal when the broker is away. Every
+process that sends uses this app; the worker and beat add their schedule in `tasks.celery`. Refuses an explicit exchange
+or routing key: after a flushed broker only the default direct queue keeps working.
 """
 
 from __future__ import annotations
@@ -46,12 +46,21 @@ class Frugal(Channel):
 
 Channel.QoS = Courteous
 Transport.Channel = Frugal
+QUEUE = "muster"
+AT_ONCE, LATER = 0, 3
+"""Priorities of messages: lists of their own in the broker, of which the first is emptied first."""
+LATER_LIST = f"{QUEUE}{Channel.sep}{LATER}"
 app = Celery("tasks")
 app.conf.update(
     broker_url=settings.CELERY_BROKER_URL,
     task_ignore_result=True,
-    task_default_queue="muster",
+    task_default_queue=QUEUE,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
-    broker_transport_options={"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 3},
+    broker_transport_options={
+        "visibility_timeout": 3600,
+        "socket_timeout": 10,
+        "socket_connect_timeout": 3,
+        "priority_steps": [AT_ONCE, LATER],
+    },
 )

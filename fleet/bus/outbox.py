@@ -72,11 +72,27 @@ def hint(body: bytes) -> None:
         log.warning("live hint not sent: %s", error)
 
 
-def send(task: str, **kwargs: Any) -> None:
-    """Send a Celery message by task name now; a broker that is away costs latency only."""
-    from fleet.bus.broker import app  # Celery is not needed by processes that never send
+def send(task: str, *, can_wait: bool = False, **kwargs: Any) -> None:
+    """Send a Celery message by task name now; a broker that is away costs latency only.
+
+    What can wait is taken when nothing else is there to be done.
+    """
+    from fleet.bus.broker import AT_ONCE, LATER, app  # Celery is not needed by processes that never send
 
     try:
-        app.send_task(task, kwargs=kwargs, retry=False, ignore_result=True)
+        app.send_task(task, kwargs=kwargs, retry=False, ignore_result=True, priority=LATER if can_wait else AT_ONCE)
     except Exception as error:  # kombu raises a zoo of transport errors; none of them may undo a committed change
         log.warning("message %s not sent: %s", task, error)
+
+
+def later_waits() -> bool:
+    """Are there messages that can wait and nobody has taken yet? Not if the broker does not tell."""
+    from fleet.bus.broker import LATER_LIST
+
+    if time.monotonic() < _silent_until:
+        return False
+    try:
+        return bool(connection().llen(LATER_LIST))
+    except redis.RedisError as error:
+        log.warning("the messages that wait cannot be counted: %s", error)
+        return False

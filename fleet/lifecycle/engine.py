@@ -15,7 +15,7 @@ from datetime import datetime
 from django.db import DatabaseError, transaction
 from django.db.models import F, Q
 
-from fleet.bus.outbox import send
+from fleet.bus.outbox import later_waits, send
 from fleet.inventory.models import Cluster, Mode
 from fleet.lifecycle import (
     approving,
@@ -31,7 +31,7 @@ from fleet.lifecycle import (
 )
 from fleet.lifecycle.askers import VERB
 from fleet.lifecycle.context import Context, PortsOf, Timing
-from fleet.lifecycle.fence import LEASE, Stale
+from fleet.lifecycle.fence import LEASE, Stale, renew
 from fleet.lifecycle.machine import AWAKE
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Failed, Outcome, Repair
@@ -50,14 +50,18 @@ def claim_due(clock: Clock, limit: int = 500) -> list[tuple[int, int]]:
     """Take every workflow whose lease ran out or whose wait is over; send each its message after the commit.
 
     One that would sleep longer than anything ever does was put to sleep before the clock was set back: it is due.
+    While messages that can wait have not been taken, no more of their kind are sent: they would be the same ones again.
     """
     now = clock.now()
+    due_now = Q(wake_at__lte=now) | Q(wake_at__gt=now + clock_back.LONGEST)
+    if later_waits():
+        due_now &= ~Q(verb_now__in=messages.CAN_WAIT) | Q(verb_now=None)
     with transaction.atomic():
         due = list(
-            Workflow.objects.filter(Q(wake_at__lte=now) | Q(wake_at__gt=now + clock_back.LONGEST), state__in=AWAKE)
+            Workflow.objects.annotate(verb_now=VERB)
+            .filter(due_now, state__in=AWAKE)
             .order_by("wake_at")
             .select_for_update(skip_locked=True)
-            .annotate(verb_now=VERB)
             .values_list("pk", "version", "verb_now")[:limit]
         )
         Workflow.objects.filter(pk__in=[pk for pk, *_ in due]).update(version=F("version") + 1, wake_at=now + LEASE)
@@ -93,6 +97,7 @@ def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, tim
     if workflow is None:
         return "dropped"
     try:
+        _keep(workflow, clock.now())
         step = _step(workflow, clock.now())
         lifecycle: NodeLifecycle = workflow.node.lifecycle
         outcome = _guarded(workflow, step, lifecycle, ports_of, clock, timing)
@@ -101,13 +106,19 @@ def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, tim
         return "stale"
     if isinstance(outcome, Repair | Failed):
         _name_ticket(workflow, step, lifecycle, ports_of, clock, timing)
-    if followed is not None:
-        send("tasks.advance", workflow_id=workflow.pk, version=followed)
+    for task, what in messages.of([followed] if followed else ()):
+        send(task, **what)
     if persist.frees_room(workflow, outcome):
         grants.run(workflow.cluster_id, clock)
     elif isinstance(outcome, Blocked) and outcome.code == grants.ASKING:
         grants.run(workflow.cluster_id, clock, asked=True)
     return type(outcome).__name__.lower()
+
+
+def _keep(workflow: Workflow, now: datetime) -> None:
+    """A message that waited long brings little of its lease along. Raises Stale where another has it."""
+    if workflow.wake_at is not None and workflow.wake_at < now + LEASE / 2:
+        renew(workflow, now)
 
 
 def _name_ticket(

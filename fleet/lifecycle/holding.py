@@ -241,7 +241,7 @@ def _record(held: Sequence[Holding], came: Came, now: datetime) -> None:
         asking, others = _recorded(held, now)
         came.done |= {row.workflow.pk for row in held}
         came.asking |= {workflow.cluster_id for workflow in asking}
-        came.followed += [(w.pk, w.version + 1, _after(w)) for w in others]
+        came.followed += [(w.pk, w.version + 1, w.verb_at(w.step + 1)) for w in others]
 
 
 @transaction.atomic
@@ -273,9 +273,4 @@ def _go_on(workflows: Sequence[Workflow], changes: dict[str, Any]) -> None:
 
 def _asks_next(workflow: Workflow) -> bool:
     """A drain that waits for no job would look at nothing before it asks for its claim: it asks at once."""
-    return _after(workflow) == DRAIN and interrupting.presses(workflow.incident)
-
-
-def _after(workflow: Workflow) -> str:
-    following = workflow.plan[workflow.step + 1 :]
-    return str(following[0]["verb"]) if following else ""
+    return workflow.verb_at(workflow.step + 1) == DRAIN and interrupting.presses(workflow.incident)

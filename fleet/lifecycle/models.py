@@ -73,7 +73,11 @@ class Workflow(models.Model):
 
     @property
     def verb(self) -> str:
-        return str(self.plan[self.step]["verb"]) if self.step < len(self.plan) else ""
+        return self.verb_at(self.step)
+
+    def verb_at(self, index: int) -> str:
+        """The verb of that step; "" behind the last."""
+        return str(self.plan[index]["verb"]) if index < len(self.plan) else ""
 
 
 class Step(models.Model):
@@ -216,4 +220,5 @@ class EvictionBucket(models.Model):
     at = models.DateTimeField()
 
 
+from fleet.lifecycle.suspending.models import Suspension  # noqa: E402, F401  of this app too
 from fleet.lifecycle.validation.models import ValidationResult, ValidationRun  # noqa: E402, F401  of this app too

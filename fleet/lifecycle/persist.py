@@ -37,8 +37,12 @@ NOT_BLOCKED: dict[str, Any] = {
 }
 
 
-def outcome(workflow: Workflow, step: Step, came: Outcome, clock: Clock) -> int | None:
-    """Write `came`. Returns the version under which the next message goes out at once, None when nothing follows."""
+Followed = tuple[int, int, str]
+"""(id, version, verb) under which the next message of a workflow goes out at once."""
+
+
+def outcome(workflow: Workflow, step: Step, came: Outcome, clock: Clock) -> Followed | None:
+    """Write `came`. None when nothing follows at once."""
     now = clock.now()
     with transaction.atomic():
         match came:
@@ -76,15 +80,16 @@ def entry(workflow: Workflow, action: str, **detail: Any) -> audit.Entry:
     )
 
 
-def _done(workflow: Workflow, step: Step, came: Done, now: datetime) -> int:
+def _done(workflow: Workflow, step: Step, came: Done, now: datetime) -> Followed:
     _close_step(step, "done", came.text, now)
     if CLAIMS.get(workflow.verb) == IN_FLIGHT:
         claims.release(workflow.pk, now, [IN_FLIGHT])
     version = workflow.version + 1
-    changes = {**NOT_BLOCKED, "step": _following(workflow, came.goto), "version": version, "wake_at": now + LEASE}
+    index = _following(workflow, came.goto)
+    changes = {**NOT_BLOCKED, "step": index, "version": version, "wake_at": now + LEASE}
     told = [entry(workflow, "step.done", text=came.text)]
     write(workflow, Change(changes, came.state, came.text if came.state else "", entries=told), now)
-    return version
+    return workflow.pk, version, workflow.verb_at(index)
 
 
 def _following(workflow: Workflow, goto: str) -> int:
@@ -92,14 +97,14 @@ def _following(workflow: Workflow, goto: str) -> int:
     return next((index for index in later if workflow.plan[index]["verb"] == goto), workflow.step + 1)
 
 
-def _wait(workflow: Workflow, step: Step, came: Wait, now: datetime) -> int | None:
+def _wait(workflow: Workflow, step: Step, came: Wait, now: datetime) -> Followed | None:
     if step.text != came.text[:500]:
         Step.objects.filter(pk=step.pk).update(text=came.text[:500])
     if came.seconds > 0:
         write(workflow, Change({**NOT_BLOCKED, "wake_at": clock_back.soonest(now, came.seconds)}), now)
         return None
     write(workflow, Change({**NOT_BLOCKED, "version": workflow.version + 1, "wake_at": now + LEASE}), now)
-    return workflow.version + 1
+    return workflow.pk, workflow.version + 1, workflow.verb
 
 
 def _blocked(workflow: Workflow, step: Step, came: Blocked, now: datetime) -> None:
@@ -121,12 +126,13 @@ def _blocked(workflow: Workflow, step: Step, came: Blocked, now: datetime) -> No
     write(workflow, Change(changes, entries=[] if silent else told), now)
 
 
-def _failed(workflow: Workflow, step: Step, came: Failed, now: datetime) -> int | None:
+def _failed(workflow: Workflow, step: Step, came: Failed, now: datetime) -> Followed | None:
     """The step once more, the next rung, a ticket, or a person's word: as the plan says."""
     planned = PlannedStep.of(workflow.plan[workflow.step])
     tries = int(step.memo.get("tries", 1))
     if tries <= planned.retries:
-        return _once_more(workflow, step, came, planned.backoff * 2 ** (tries - 1), now)
+        _once_more(workflow, step, came, planned.backoff * 2 ** (tries - 1), now)
+        return None
     effectiveness.record(workflow, Remedy.FAILED, now)
     again = remedy_index(workflow.plan)
     begun = again is not None and workflow.step >= again  # a drain that failed never leads to a reset
@@ -142,17 +148,16 @@ def _failed(workflow: Workflow, step: Step, came: Failed, now: datetime) -> int 
     return None
 
 
-def _once_more(workflow: Workflow, step: Step, came: Failed, delay: float, now: datetime) -> int | None:
+def _once_more(workflow: Workflow, step: Step, came: Failed, delay: float, now: datetime) -> None:
     """The same step with an empty memory but for the count, after its back-off."""
     text = f"{came.text} Tried again at {now + timedelta(seconds=delay):%H:%M:%S} UTC."
     tries = int(step.memo.get("tries", 1)) + 1
     Step.objects.filter(pk=step.pk).update(memo={"tries": tries}, text=text[:500], deadline=None)
     told = entry(workflow, "step.retry", code=came.code, text=came.text, tries=tries)
     write(workflow, Change({**NOT_BLOCKED, "wake_at": clock_back.soonest(now, delay)}, entries=[told]), now)
-    return None
 
 
-def _next_rung(workflow: Workflow, step: Step, came: Failed, again: int, now: datetime) -> int:
+def _next_rung(workflow: Workflow, step: Step, came: Failed, again: int, now: datetime) -> Followed:
     _close_step(step, "failed", came.text, now)
     claims.release(workflow.pk, now, [IN_FLIGHT])
     version = workflow.version + 1
@@ -170,7 +175,7 @@ def _next_rung(workflow: Workflow, step: Step, came: Failed, again: int, now: da
         "wake_at": now + LEASE,
     }
     write(workflow, Change(changes, NodeState.DRAINED, came.text, entries=[told]), now)
-    return version
+    return workflow.pk, version, str(remedy["verb"])
 
 
 def _repair(workflow: Workflow, step: Step, came: Repair, now: datetime) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import redis
 from kombu import Connection
 
+from fleet.bus import outbox
+from fleet.bus.broker import QUEUE as MUSTER
 from fleet.bus.broker import app
 
 QUEUE = "half-read"
@@ -46,3 +49,21 @@ def test_a_channel_makes_the_client_for_its_own_commands_once_for_each_pool(brok
         channel._disconnect_pools()
         with channel.conn_or_acquire() as fresh:
             assert fresh is not first and fresh.ping()
+
+
+def test_what_can_wait_is_taken_after_what_was_sent_later_and_cannot(broker: redis.Redis) -> None:
+    for number, can_wait in enumerate((True, False, True, False)):
+        outbox.send("tasks.advance", workflow_id=number, version=1, can_wait=can_wait)
+    assert outbox.later_waits()
+    with app.connection_for_read() as link:
+        queue = link.SimpleQueue(MUSTER)
+        taken = [queue.get(timeout=5) for _ in range(4)]
+        assert [message.payload[1]["workflow_id"] for message in taken] == [1, 3, 0, 2]
+        assert not outbox.later_waits()
+        for message in taken:
+            message.ack()
+
+
+def test_a_broker_that_cannot_be_asked_keeps_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "connection", lambda: redis.Redis(port=1, socket_connect_timeout=0.2))
+    assert not outbox.later_waits()

@@ -84,7 +84,7 @@ def test_more_than_fit_into_one_message_are_sent_as_several() -> None:
     sent = messages.of([*((pk, 1, "hold") for pk in range(50)), (99, 4, "drain")])
     assert [task for task, _ in sent] == ["tasks.hold"] * 3 + ["tasks.advance"]
     assert [pk for _, what in sent[:3] for pk, _ in what["holds"]] == list(range(50))
-    assert sent[3][1] == {"workflow_id": 99, "version": 4}
+    assert sent[3][1] == {"workflow_id": 99, "version": 4, "can_wait": False}
 
 
 def test_the_fence_is_looked_at_before_each_round_of_patches(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
