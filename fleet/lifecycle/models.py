@@ -220,5 +220,4 @@ class EvictionBucket(models.Model):
     at = models.DateTimeField()
 
 
-from fleet.lifecycle.suspending.models import Suspension  # noqa: E402, F401  of this app too
 from fleet.lifecycle.validation.models import ValidationResult, ValidationRun  # noqa: E402, F401  of this app too
