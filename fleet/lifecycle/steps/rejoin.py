@@ -12,12 +12,12 @@ from fleet.lifecycle import approving, intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Intent
-from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Repair, Wait
-from fleet.lifecycle.steps import taken_back
+from fleet.lifecycle.outcomes import Done, Outcome, Repair, Wait
+from fleet.lifecycle.steps import emptying, taken_back
 from fleet.lifecycle.steps.identity import ours
 from fleet.lifecycle.steps.moves import move
 from fleet.ports.cluster import HoldRequest, NodeSeen
-from fleet.ports.errors import Conflict, EvictionBlocked, IdentityMismatch, NotFound, UnknownOutcome
+from fleet.ports.errors import Conflict, IdentityMismatch, NotFound
 
 
 def run(ctx: Context, sent: Intent, limit: float) -> Outcome:
@@ -33,7 +33,9 @@ def run(ctx: Context, sent: Intent, limit: float) -> Outcome:
         return _still(age, limit, "A node of its name has joined and does not tell yet which machine it is.")
     _same_machine(ctx, node, sent)
     if ctx.step.memo.get("held_uid") == node.uid:
-        return taken_back.check(ctx, node) or _emptied(ctx, node) or _proved(ctx, node, sent, age, limit)
+        return (
+            taken_back.check(ctx, node) or emptying.run(ctx, node, age > limit) or _proved(ctx, node, sent, age, limit)
+        )
     return _adopt(ctx, node)
 
 
@@ -72,23 +74,6 @@ def _adopt(ctx: Context, node: NodeSeen) -> Outcome:
     intents.resolve(intent, intents.DONE, "The new node object is held.", ctx.now)
     ctx.remember(held_uid=node.uid)
     return Wait(ctx.timing.poll, "It has joined again as a new node object, which is held.")
-
-
-def _emptied(ctx: Context, node: NodeSeen) -> Outcome | None:
-    """Work that was placed between the join and our hold goes again: the node is not tested yet."""
-    pods = [pod for pod in ctx.ports.reader.pods_on(node.name) if pod.kind in ("workload", "bare") and not pod.finished]
-    if not pods:
-        return None
-    for pod in pods:
-        if pod.deleting_since is not None:
-            continue
-        try:
-            ctx.ports.actor.evict(pod)
-        except EvictionBlocked as error:
-            return Blocked("pdb", f"PDB {error.budget or error} keeps {pod.key}, which came before the hold.", 10)
-        except (NotFound, UnknownOutcome):
-            continue  # the next look tells
-    return Wait(ctx.timing.poll, f"{len(pods)} pods came before the hold and are leaving, {pods[0].key} among them.")
 
 
 def _proved(ctx: Context, node: NodeSeen, sent: Intent, age: float, limit: float) -> Outcome:

@@ -135,7 +135,7 @@ class Neighbours(Storm):
 
     # -- judging ------------------------------------------------------------------------------------------------------
 
-    def _call(self, act: Act, do: Callable[[], Any], untrue: Callable[[], Any]) -> Any:
+    def call(self, act: Act, do: Callable[[], Any], untrue: Callable[[], Any]) -> Any:
         def judged() -> Any:
             before = self.nodes.get(act.node)
             self._may_begin(act)
@@ -144,7 +144,7 @@ class Neighbours(Storm):
                 self._left_alone(act, before, self.nodes[act.node])
             return answer
 
-        return super()._call(act, judged, untrue)
+        return super().call(act, judged, untrue)
 
     def _busy(self, seen: NodeSeen, requests: list[RequestSeen]) -> set[str]:
         found = (*on_node(seen), *of_requests(requests, self.clock.now()))

@@ -26,8 +26,16 @@ if TYPE_CHECKING:
     from tests.domain.lifecycle.storm import Storm
 
 OUT = ("draining", "drained", "remediating", "validating", "soaking", "awaiting_repair")
-DISRUPTS = ("evict", "power", "fence")
-CLAIM_OF = {"hold": "hold", "evict": "take_out", "power": "in_flight", "fence": "in_flight"}
+RESET_GPU, SECOND = "reset_gpu", "the second request"
+DISRUPTS = ("evict", "power", "fence", "pause", RESET_GPU, "provision")
+CLAIM_OF = {"hold": "hold", "evict": "take_out", **dict.fromkeys(DISRUPTS[1:], "in_flight")}
+ENDS_WHAT_WAS_BEGUN = ("On", SECOND)
+"""Power for a host that is off, and an image for one that is empty: no guard keeps a node from coming back."""
+INTENTS = {
+    "uncordon": ("release",), "job": ("validate",), "power": ("reset", "power"), "pause": ("pause_gpu",),
+    "resume": ("resume_gpu",), "provision": ("reprovision", "provision"),
+}  # fmt: skip
+BOOTS = ("reboot", "power_cycle", "fence", "reprovision")
 KIND_OF_VERB = {"hold": "hold", "drain": "take_out"}
 
 
@@ -37,7 +45,7 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    kind: str  # hold, release, uncordon, fence, unfence, evict, job, power
+    kind: str  # hold, release, uncordon, fence, unfence, evict, job, power, pause, resume, reset_gpu, provision
     node: str
     value: str = ""
 
@@ -55,12 +63,13 @@ def signature(workflow: Workflow | Facts) -> str:
 
 
 class Oracle:
-    """`effective` power calls by (workflow, attempt, verb); votes by workflow; `cordoned` by people, not by us."""
+    """`effects`: power calls, resets of GPUs and requests to install that took effect, by (workflow, attempt, verb);
+    votes by workflow; `cordoned` by people, not by us."""
 
     def __init__(self, storm: Storm) -> None:
         self.storm = storm
         self.stack: list[list[Message]] = []
-        self.power: dict[tuple[int, int, str], int] = {}
+        self.effects: dict[tuple[int, int, str], int] = {}
         self.ops: set[str] = set()
         self.reset_at: dict[str, float] = {}  # monotonic: people set the clock back
         self.tested_at: dict[str, float] = {}
@@ -128,8 +137,8 @@ class Oracle:
             raise Violation(f"{act.kind} on {act.node}, which is no node of the message's workflows")
         workflow = counted.facts([message.workflow_id], self.storm.clock.now())[message.workflow_id]
         bad = message.bad & self._bad(workflow)
-        forbidden = {"observe", "identity", "over"}
-        if act.kind in DISRUPTS and act.value != "On":
+        forbidden = {"observe", "identity", "over"} - ({"identity"} if act.value == SECOND else set())
+        if act.kind in DISRUPTS and act.value not in ENDS_WHAT_WAS_BEGUN:
             forbidden |= {"stopped", "breaker", "freeze", "closed", "hold", "approval"}
         if act.kind == "job":
             forbidden |= {"hold"}
@@ -143,6 +152,8 @@ class Oracle:
             self._powered(act, workflow, effective)
         if act.kind == "fence" and act.node not in self.storm.off:
             raise Violation(f"{act.node} was fenced while its power was on")
+        if act.kind in (RESET_GPU, "provision") and any(pod.node == act.node for pod in self.storm.pods.values()):
+            raise Violation(f"{act.kind} on {act.node} while work runs there")
         if act.kind == "uncordon":
             self._uncordoned(act, workflow, bad)
         if act.kind == "job":
@@ -161,16 +172,17 @@ class Oracle:
             if not any(act.value in intent.before.get("pods", {}) for intent in rows.filter(verb="evict")):
                 raise Violation(f"evicted from {act.node} without an intent that names the pod")
             return
-        verbs = {"uncordon": ("release",), "job": ("validate",), "power": ("reset", "power")}.get(act.kind, (act.kind,))
-        waiting = rows.filter(verb__in=verbs)
-        if act.kind != "job":
+        waiting = rows.filter(verb__in=INTENTS.get(act.kind, (act.kind,)))
+        if act.kind == RESET_GPU:  # asked for again by the name of its op, it is the same reset
+            waiting = waiting.filter(before__job=act.value)
+        elif act.kind != "job":
             waiting = waiting.filter(resolved_at=None)
         row = waiting.order_by("-created_at").first()
         if row is None:
             raise Violation(f"{act.kind} on {act.node} without an intent that was written before")
-        if act.kind == "power":
+        if act.kind in ("power", "provision"):
             if str(row.op_id) in self.ops:
-                raise Violation(f"op {row.op_id} was sent to the BMC of {act.node} twice")
+                raise Violation(f"op {row.op_id} was sent to the BMC or the provider of {act.node} twice")
             self.ops.add(str(row.op_id))
 
     def _powered(self, act: Act, workflow: Facts, effective: bool) -> None:
@@ -180,13 +192,26 @@ class Oracle:
         verb = "reset" if act.value in ("ForceRestart", "PowerCycle") else act.value
         if verb == "On" and act.node in self.storm.boots_at:
             verb = "reset"  # a node that was found off is powered on in place of a reset
-        key = (workflow.pk, workflow.attempt, verb)
-        self.power[key] = self.power.get(key, 0) + 1
-        if self.power[key] > 1:
-            raise Violation(f"{act.node} took {self.power[key]} of {verb} in one attempt")
+        self._count(act.node, workflow, verb)
         if act.node in self.storm.boots_at and act.value != "ForceOff":
             raise Violation(f"{act.node} was reset while it boots")
-        self.reset_at[act.node] = self.storm.clock.monotonic()
+
+    def took(self, node: str, verb: str) -> None:
+        """A reset of GPUs or a request to install has taken effect, whatever is answered. Raises as `judge` does."""
+        message = next(message for message in self.stack[-1] if message.node == node)
+        workflow = counted.facts([message.workflow_id], self.storm.clock.now())[message.workflow_id]
+        try:
+            self._count(node, workflow, verb)
+        except Violation as violation:
+            self.broken = self.broken or violation
+            raise
+
+    def _count(self, node: str, workflow: Facts, verb: str) -> None:
+        key = (workflow.pk, workflow.attempt, verb)
+        self.effects[key] = self.effects.get(key, 0) + 1
+        if self.effects[key] > 1:
+            raise Violation(f"{node} took {self.effects[key]} of {verb} in one attempt")
+        self.reset_at[node] = self.storm.clock.monotonic()
 
     def _uncordoned(self, act: Act, workflow: Facts, bad: set[str]) -> None:
         if act.node in self.cordoned:
@@ -209,7 +234,7 @@ class Oracle:
 
     def _rebooted(self, act: Act, workflow: Facts) -> None:
         """A reboot that is told as done has changed the boot."""
-        done = Step.objects.filter(workflow_id=workflow.pk, verb__in=("reboot", "power_cycle", "fence"), state="done")
+        done = Step.objects.filter(workflow_id=workflow.pk, verb__in=BOOTS, state="done")
         if done.exists() and self.storm.nodes[act.node].boot_id == f"boot-{act.node}-1":
             raise Violation(f"{act.node} was returned as rebooted and runs since before its fault")
 

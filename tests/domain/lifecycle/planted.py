@@ -17,10 +17,12 @@ from fleet.health.models import Signal
 from fleet.lifecycle import approving, grants, intents, persist
 from fleet.lifecycle.models import Intent, Workflow
 from fleet.lifecycle.outcomes import Done, Outcome, Wait
-from fleet.lifecycle.steps import give_back, moves, reboot, soak, taken_back
+from fleet.lifecycle.steps import emptying, give_back, moves, reboot, reprovision, reset_gpu, soak, taken_back
 from fleet.policy import rules
 from fleet.policy import selectors as policy
 from fleet.policy import services as claims
+from tests.domain.lifecycle.installing import Installing, on_the_last_rung
+from tests.domain.lifecycle.oracle import RESET_GPU
 from tests.domain.lifecycle.story import Story
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -135,6 +137,34 @@ def reason_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(grants, "_tell", tell)
 
 
+def gpus_reset_again_without_looking(patch: pytest.MonkeyPatch) -> None:
+    follow = reset_gpu._follow
+
+    def again(ctx: Any, node: Any, sent: Intent) -> Outcome:
+        if sent.outcome != intents.UNKNOWN:
+            return follow(ctx, node, sent)
+        intents.conclude(sent, intents.REFUSED, "It timed out.", ctx.now)
+        return Wait(0, "Once more.")
+
+    patch.setattr(reset_gpu, "_follow", again)
+
+
+def installed_again_without_looking(patch: pytest.MonkeyPatch) -> None:
+    follow = reprovision._follow
+
+    def again(ctx: Any, port: Any, sent: Intent) -> Outcome:
+        if sent.outcome != intents.UNKNOWN:
+            return follow(ctx, port, sent)
+        intents.conclude(sent, intents.EXPIRED, "It timed out.", ctx.now)
+        return Wait(0, "Once more.")
+
+    patch.setattr(reprovision, "_follow", again)
+
+
+def evicted_without_an_intent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(emptying, "_intend", lambda ctx, standing: None)
+
+
 def simple(story: Story) -> None:
     story.fault("n1")
     story.live(150)
@@ -159,6 +189,27 @@ def stands_still(story: Story) -> None:
 def no_answer(story: Story) -> None:
     story.go_wrong("power", "lost")
     simple(story)
+
+
+def no_answer_to_a_gpu_reset(story: Story) -> None:
+    story.go_wrong(RESET_GPU, "lost")
+    story.fault("n1", RESET_GPU)
+    story.live(150)
+
+
+def no_answer_to_an_installation(story: Story) -> None:
+    Installing(story.storm, stages=1, recreates=False)
+    story.go_wrong("provision", "lost")
+    story.fault("n1")
+    on_the_last_rung()
+    story.live(200)
+
+
+def made_anew(story: Story) -> None:
+    Installing(story.storm, stages=1, recreates=True)
+    story.fault("n1")
+    on_the_last_rung()
+    story.live(200)
 
 
 def people_cordoned(story: Story) -> None:
@@ -228,6 +279,17 @@ BUGS = (
     Bug("no version in WHERE", no_version_in_where, stands_still),
     Bug("the intent is written after the act", intent_after_the_act, simple),
     Bug("a reset without an answer is sent again unseen", reset_again_without_looking, no_answer),
+    Bug(
+        "a GPU reset without an answer is asked for again unseen",
+        gpus_reset_again_without_looking,
+        no_answer_to_a_gpu_reset,
+    ),
+    Bug(
+        "an installation without an answer is asked for again unseen",
+        installed_again_without_looking,
+        no_answer_to_an_installation,
+    ),
+    Bug("a pod is evicted without an intent", evicted_without_an_intent, made_anew),
     Bug("people's cordons are not counted", peoples_cordons_not_counted, people_cordoned),
     Bug("a percent is rounded up", percent_rounded_up, many),
     Bug("the claim ends before the boot is proved", claim_released_before_the_boot, simple),

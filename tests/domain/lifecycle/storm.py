@@ -24,7 +24,7 @@ from fleet.ports.errors import TemporaryError, UnknownOutcome
 from fleet.ports.power import BmcTarget, PowerSeen, PowerVerb
 from tests.builders import TestClock
 from tests.domain.lifecycle import counted
-from tests.domain.lifecycle.oracle import Act, Oracle, Violation
+from tests.domain.lifecycle.oracle import RESET_GPU, Act, Oracle, Violation
 from tests.domain.lifecycle.world import Crash, Holds, Message, World
 
 SLOW = Timing(
@@ -34,6 +34,8 @@ MOODS = ("before", "lost", "slow", "late", "error_after", "lies", "crash_before"
 """How a call goes wrong: refused before it did anything; done, but no answer; done, but the answer comes after another
 worker could have taken over; done and answered in time but only just; done and told as failed; told as done and not
 done; the process dies before it, or after it."""
+SURE = (RESET_GPU, "provision")
+"""What their servers refuse for the moment was not done: a failure of theirs is told as no answer, by the adapters."""
 MOST_MESSAGES = 200
 TRANSACTIONAL = ("SAVEPOINT", "RELEASE", "ROLLBACK")
 
@@ -181,7 +183,8 @@ class Storm(World):
         raise Violation(f"{MOST_MESSAGES} messages in one moment: it spins, {self.sent[-4:]}")
 
     def ports_of(self, cluster: Cluster) -> Ports:
-        return Ports(reader=self, actor=self, power=self, target=self.target, lease=lambda: True)  # type: ignore[arg-type]
+        me: Any = self
+        return Ports(me, me, power=self, target=self.target, lease=lambda: True, provision=self.provision)
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -192,7 +195,7 @@ class Storm(World):
                 return mood
         return ""
 
-    def _call(self, act: Act, do: Callable[[], Any], untrue: Callable[[], Any]) -> Any:
+    def call(self, act: Act, do: Callable[[], Any], untrue: Callable[[], Any]) -> Any:
         """One side effect, judged and done as the mood says."""
         self.point()
         mood = self._mood(act.kind)
@@ -212,8 +215,10 @@ class Storm(World):
         self.point()
         if mood in ("lost", "slow"):
             raise UnknownOutcome("timed out after sending")
-        if mood == "error_after":
+        if mood == "error_after" and act.kind not in SURE:
             raise TemporaryError("500", code="bmc_error")
+        if mood == "error_after":
+            raise UnknownOutcome("500")
         return answer
 
     def another_worker(self) -> None:
@@ -231,22 +236,36 @@ class Storm(World):
 
     def hold(self, request: HoldRequest) -> NodeSeen:
         act = Act("hold", request.node, value=request.value)
-        return self._call(act, lambda: World.hold(self, request), lambda: self.nodes[request.node])  # type: ignore[no-any-return]
+        return self.call(act, lambda: World.hold(self, request), lambda: self.nodes[request.node])  # type: ignore[no-any-return]
 
     def release(self, name: str, value: str, resource_version: str, uncordon: bool) -> NodeSeen:
         act = Act("uncordon" if uncordon else "release", name, value=value)
         do = lambda: World.release(self, name, value, resource_version, uncordon)  # noqa: E731
-        return self._call(act, do, lambda: self.nodes[name])  # type: ignore[no-any-return]
+        return self.call(act, do, lambda: self.nodes[name])  # type: ignore[no-any-return]
 
     def fence(self, name: str, on: bool) -> NodeSeen:
         do = lambda: World.fence(self, name, on)  # noqa: E731
-        return self._call(Act("fence" if on else "unfence", name), do, lambda: self.nodes[name])  # type: ignore[no-any-return]
+        return self.call(Act("fence" if on else "unfence", name), do, lambda: self.nodes[name])  # type: ignore[no-any-return]
 
     def evict(self, pod: PodSeen, *more: Any, **how: Any) -> None:
-        self._call(Act("evict", pod.node, value=pod.uid), lambda: World.evict(self, pod, *more, **how), lambda: None)
+        self.call(Act("evict", pod.node, value=pod.uid), lambda: World.evict(self, pod, *more, **how), lambda: None)
 
     def create_job(self, request: JobRequest) -> None:
-        self._call(Act("job", request.node), lambda: World.create_job(self, request), lambda: None)
+        """A test, or the Job that resets GPUs: that one takes effect once for each name."""
+        if "--gpu-reset" not in request.command:
+            self.call(Act("job", request.node), lambda: World.create_job(self, request), lambda: None)
+            return
+
+        def reset() -> None:
+            if request.name not in self.jobs:
+                self.oracle.took(request.node, RESET_GPU)
+            World.create_job(self, request)
+
+        self.call(Act(RESET_GPU, request.node, value=request.name), reset, lambda: None)
+
+    def pause_gpu_services(self, name: str, on: bool) -> NodeSeen:
+        do = lambda: World.pause_gpu_services(self, name, on)  # noqa: E731
+        return self.call(Act("pause" if on else "resume", name), do, lambda: self.nodes[name])  # type: ignore[no-any-return]
 
     def job(self, namespace: str, name: str) -> JobSeen:
         self.point()
@@ -261,7 +280,7 @@ class Storm(World):
 
     def reset(self, target: BmcTarget, verb: PowerVerb, deadline_seconds: float) -> PowerSeen:
         do = lambda: World.reset(self, target, verb, deadline_seconds)  # noqa: E731
-        return self._call(Act("power", target.node, value=str(verb)), do, lambda: self._seen(target))  # type: ignore[no-any-return]
+        return self.call(Act("power", target.node, value=str(verb)), do, lambda: self._seen(target))  # type: ignore[no-any-return]
 
     # -- what people and machines do to nodes -----------------------------------------------------------------------
 
