@@ -15,9 +15,11 @@ from fleet.inventory.models import Cluster
 from fleet.ports.gangs import GangPoll
 from fleet.ports.ray import RayDashboard, RayDrains
 from fleet.ports.rayjobs import RayJobs
+from fleet.ports.suspends import Suspends
 
 _polls: dict[tuple[object, ...], GangPoll] = {}
 _jobs: dict[tuple[object, ...], RayJobs] = {}
+_suspends: dict[tuple[object, ...], Suspends] = {}
 
 
 def ray_dashboard(place: Place, ip: str) -> RayDashboard:
@@ -96,8 +98,34 @@ def ray_jobs(cluster: Cluster) -> RayJobs | None:
     return _jobs[key]
 
 
+def suspends(cluster: Cluster, resumes: Collection[str] = ()) -> Suspends | None:
+    """Who suspends jobs for drains, in places `CLUSTER/NAMESPACE` and `CLUSTER/NAMESPACE/KIND`; None as above.
+
+    `resumes`: namespaces in which it starts again what was suspended before their places were taken out.
+    """
+    acts = cluster.act_kubeconfig or cluster.in_cluster
+    kinds: dict[str, set[str]] = {namespace: set() for namespace in resumes if acts}
+    for place in _allowed(cluster, settings.SUSPEND_IN):
+        namespace, _, kind = place.partition("/")
+        kinds.setdefault(namespace, set()).update({kind} if kind else ())
+    if not kinds:
+        return None
+    named = sorted((namespace, *sorted(each)) for namespace, each in kinds.items())
+    key = (cluster.pk, cluster.act_kubeconfig, cluster.context, cluster.in_cluster, *named)
+    if key not in _suspends:
+        from fleet.adapters import kubernetes
+
+        _suspends[key] = kubernetes.suspends(
+            cluster.act_kubeconfig or None,
+            None if cluster.act_kubeconfig else cluster.context or None,
+            kinds=kinds,
+            allow_exec=settings.KUBECONFIG_EXEC_ALLOWED,
+        )
+    return _suspends[key]
+
+
 def _allowed(cluster: Cluster, places: Collection[str]) -> list[str]:
-    """The namespaces of `CLUSTER/NAMESPACE` that are this cluster's; none without a credential to act with."""
+    """What follows `CLUSTER/` in the places that are this cluster's; nothing without a credential to act with."""
     if not (cluster.act_kubeconfig or cluster.in_cluster):
         return []
     named = (one.partition("/") for one in places)
@@ -108,3 +136,12 @@ def ray_missing(cluster: Cluster) -> list[str]:
     """What telling Ray of drains and keeping its evidence need and lack, in words; [] where nobody asked for it."""
     drains, jobs = ray_drains(cluster), ray_jobs(cluster)
     return [*(drains.check() if drains is not None else []), *(jobs.check() if jobs is not None else [])]
+
+
+def suspends_missing(cluster: Cluster) -> list[str]:
+    """What suspending jobs needs and lacks, in words; [] where nobody asked for it."""
+    port = suspends(cluster)
+    known = {"JobSet", "TrainJob", "PyTorchJob", "RayJob", "Job", "Workload"}
+    odd = sorted({place.split("/")[2] for place in settings.SUSPEND_IN if place.count("/") == 2} - known)
+    said = [f"MUSTER_SUSPEND_IN names kinds that cannot be suspended: {', '.join(odd)}."] if odd else []
+    return [*said, *(port.check() if port is not None else [])]

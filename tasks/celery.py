@@ -29,6 +29,7 @@ app.conf.update(
         "burn_in_watch": {"task": "tasks.burn_in_watch", "schedule": 2.0, "options": {"expires": 5}},
         "burn_in_start": {"task": "tasks.burn_in_start", "schedule": 30.0, "options": {"expires": 30}},
         "evidence": {"task": "tasks.evidence", "schedule": 15.0, "options": {"expires": 15}},
+        "suspensions": {"task": "tasks.suspensions", "schedule": 5.0, "options": {"expires": 5}},
         "retain": {"task": "tasks.retain", "schedule": 600.0, "options": {"expires": 300}},
     },
     beat_max_loop_interval=1.0,

@@ -21,6 +21,7 @@ from fleet.inventory.models import Cluster, Mode
 from fleet.lifecycle import approving, clock_back, engine, evidence, grants, maintenance, planner, services, withdrawing
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
+from fleet.lifecycle.suspending import resuming
 from fleet.lifecycle.validation import retention
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.errors import PortError
@@ -92,10 +93,25 @@ def keep_evidence() -> None:
             log.warning("the evidence of %s: %s", cluster.name, error)
 
 
+@shared_task(name="tasks.suspensions")
+def resume_jobs() -> None:
+    """Jobs that drains suspended, started again by the installation that acts."""
+    close_old_connections()
+    for cluster in Cluster.objects.filter(removed_at=None):
+        namespaces = resuming.namespaces(cluster)
+        try:
+            port = wiring_gangs.suspends(cluster, namespaces) if namespaces else None
+            if port is not None and (cluster.mode == Mode.OBSERVE or wiring.ports_of(cluster).lease()):
+                resuming.sweep(cluster, port, SYSTEM_CLOCK.now())
+        except PortError as error:
+            log.warning("suspended jobs of %s: %s", cluster.name, error)
+
+
 @shared_task(name="tasks.retain")
 def retain() -> None:
     close_old_connections()
     retention.retain(SYSTEM_CLOCK.now())
     detector_changes.forget(SYSTEM_CLOCK.now())
     gang_retention.retain(SYSTEM_CLOCK.now())
+    resuming.forget(SYSTEM_CLOCK.now())
     Outbox.objects.filter(created_at__lt=SYSTEM_CLOCK.now() - OUTBOX_KEPT).delete()

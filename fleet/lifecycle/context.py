@@ -21,6 +21,7 @@ from fleet.ports.cluster import ClusterActor, ClusterReader
 from fleet.ports.power import BmcTarget, PowerPort
 from fleet.ports.provision import ProvisionPort
 from fleet.ports.ray import RayDrains
+from fleet.ports.suspends import Suspends
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Timing:
     gang_join: float = 30  # nodes of one gang that are drained within this time share one interruption
     gang_rest: float = 600  # what a gang gets to start again before it may be interrupted anew
     ray_drain: float = 60  # what Ray gets to move its work away before its workers are evicted
+    suspend_wait: float = 60  # within which the pods of a suspended job must begin to end; then they are evicted
+    suspend_most: float = 3600  # a job that we suspended is started again then, whatever its nodes do
     evictions_per_second: float = 20  # of one cluster, all workers together; 0 lifts the limit
     evictions_at_once: int = 1  # of one drain
     holds_at_once: int = 1  # of one message
@@ -67,6 +70,7 @@ class Ports:
     gpu_reset: JobPlace = JobPlace()
     provision: ProvisionPort | None = None
     ray: RayDrains | None = None  # hears of drains of its nodes; None where the cluster does not allow to tell it
+    suspends: Suspends | None = None  # jobs that are stopped whole; None where no place allows it
     shows_why: bool = False  # the scheduler shows people the line that a hold carries
 
 

@@ -28,9 +28,9 @@ BMC_CALL_SECONDS = 6.0
 DISRUPTING = ("reset", "reset_gpu", "reprovision", "power")
 """The verbs of intents after which a node is not what it was; each is observed before another may follow."""
 
-STOPPABLE = ("evict", "ray_drain", "delete", "pause_gpu", *DISRUPTING)
+STOPPABLE = ("evict", "suspend", "ray_drain", "delete", "pause_gpu", *DISRUPTING)
 """What the kill switch forbids to begin. What disrupts nobody or ends safely what was begun is none of it: a hold, a
-test, a release, power on."""
+test, a release, power on, a job that is started again."""
 
 DONE, REFUSED, UNKNOWN, EXPIRED, FAILED = "done", "refused", "unknown", "expired", "failed"
 

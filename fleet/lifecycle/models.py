@@ -220,4 +220,5 @@ class EvictionBucket(models.Model):
     at = models.DateTimeField()
 
 
+from fleet.lifecycle.suspending.models import Suspension  # noqa: E402, F401  of this app too
 from fleet.lifecycle.validation.models import ValidationResult, ValidationRun  # noqa: E402, F401  of this app too

@@ -152,6 +152,8 @@ MEMO: dict[str, Word] = {
     "joined": lazy("of the gang"),
     "gangs": lazy("gangs interrupted"),
     "ray": lazy("Ray"),
+    "suspended": lazy("suspended"),
+    "not_suspended": lazy("not suspended"),
     "gang": lazy("gang"),
     "kept_by_budget": lazy("kept by a budget"),
     "ended_by_others": lazy("ended by others"),

@@ -37,7 +37,7 @@ ADDED: dict[str, tuple[tuple[str, ...], words.Word]] = {
 INNER = (
     "begun", "first_look_at", "rounds_refused", "was_kept", "passed", "waiting_since", "unready_since",
     "confirmed", "not_confirmed", "in_use_since", "nvlink_since", "paused_since", "busy_since", "failed_since",
-    "held_uid", "apart_since", "workloads", "breaks", "ray_until",
+    "held_uid", "apart_since", "workloads", "breaks", "ray_until", "stopping", "evicted_after_all", "unclear_since",
 )  # fmt: skip
 """What a step remembers for itself alone."""
 

@@ -7,7 +7,7 @@ share one credential between reading and acting: each entry point builds its own
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fleet.adapters.kubernetes.reading import KubernetesReader
     from fleet.adapters.kubernetes.schedulers.visibility import KueuePlaces
     from fleet.adapters.kubernetes.schedulers.watching import GangWatches
+    from fleet.adapters.kubernetes.suspending import KubernetesSuspends
 
 
 def reader(
@@ -99,6 +100,20 @@ def ray_jobs(
     from fleet.adapters.kubernetes.rayjobs import KubernetesRayJobs
 
     return KubernetesRayJobs(ApiServer(kubeconfig, context, allow_exec), namespaces)
+
+
+def suspends(
+    kubeconfig: str | None,
+    context: str | None = None,
+    *,
+    kinds: Mapping[str, Collection[str]],
+    allow_exec: frozenset[str] = frozenset(),
+) -> KubernetesSuspends:
+    """Jobs that are stopped whole, in the namespaces of `kinds` alone. PermanentError for a kubeconfig of no use."""
+    from fleet.adapters.kubernetes.client import ApiServer
+    from fleet.adapters.kubernetes.suspending import KubernetesSuspends
+
+    return KubernetesSuspends(ApiServer(kubeconfig, context, allow_exec), kinds)
 
 
 def custom_objects(

@@ -21,6 +21,7 @@ from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
 from fleet.lifecycle.steps import drain_told, evicting, give_back, interrupting, others, ray_told, taken_back
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
+from fleet.lifecycle.suspending import stopping
 from fleet.policy import approvals
 from fleet.policy import selectors as policy
 from fleet.policy import services as claims
@@ -56,7 +57,8 @@ def run(ctx: Context) -> Outcome:
         return give_back.run_release(ctx, "The incident was closed meanwhile.")
     pods = _to_leave(ctx)
     ours = drain_told.known(ctx)
-    drain_told.note_others(ctx, pods, ours)
+    mine = {**ours, **ctx.step.memo.get("stopping", {})}  # what we evict, and what ends because we suspended its job
+    drain_told.note_others(ctx, pods, mine)
     if not pods:
         return _drained(ctx, "No work is left.")
     halted = policy.halt(ctx.workflow.cluster_id, ctx.now)
@@ -78,7 +80,19 @@ def run(ctx: Context) -> Outcome:
         return kept
     if not ctx.step.memo.get("begun") and ctx.ports.ray is not None and ray_told.workers(standing):
         _begin(ctx, standing)  # a gang is broken from when Ray moves its work
-    return drain_told.returning(ctx, standing, ours) or ray_told.tell(ctx, standing) or _evict(ctx, standing, ours)
+    standing = _suspended(ctx, standing)
+    if not standing:
+        return Wait(LOOK_LEAST, f"{stopping.waited_for(ctx)}{drain_told.others(ctx)}")
+    return drain_told.returning(ctx, standing, mine) or ray_told.tell(ctx, standing) or _evict(ctx, standing, ours)
+
+
+def _suspended(ctx: Context, standing: list[PodSeen]) -> list[PodSeen]:
+    """What is evicted still, where jobs that their place allows to suspend are suspended."""
+    if not stopping.candidates(ctx, standing):
+        return standing
+    if not ctx.step.memo.get("begun"):
+        _begin(ctx, standing)
+    return stopping.apart(ctx, standing).evict
 
 
 def _to_leave(ctx: Context) -> list[PodSeen]:
@@ -240,7 +254,7 @@ def _await_end(ctx: Context, pods: Sequence[PodSeen]) -> Outcome:
 
 
 def _drained(ctx: Context, text: str) -> Outcome:
-    text += drain_told.others(ctx)
+    text += drain_told.others(ctx) + stopping.told(ctx)
     gangs_joined.touch(ctx, [*ctx.step.memo.get("gangs", []), *ctx.step.memo.get("workloads", [])])
     if ctx.lifecycle.state == NodeState.HELD:
         move(ctx, NodeState.DRAINING)

@@ -18,6 +18,7 @@ from fleet.inventory.models import Node
 from fleet.lifecycle import forcing, gangs_joined, waiting_for_jobs, workloads_apart
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.outcomes import Blocked
+from fleet.lifecycle.suspending import stopping
 from fleet.policy import approvals
 from fleet.policy.models import Approval
 from fleet.ports.cluster import SLURM_BUSY, SLURM_JOB, PodSeen
@@ -52,7 +53,8 @@ def gangs_of(pods: Sequence[PodSeen]) -> set[str]:
 
 def kept(ctx: Context, pods: Sequence[PodSeen]) -> Blocked | None:
     """Why the work of `pods` is not interrupted now; None when it may be."""
-    held = _ray_head(ctx, [pod for pod in pods if pod.labels.get(RAY_TYPE) == "head"])
+    heads = [pod for pod in pods if pod.labels.get(RAY_TYPE) == "head"]
+    held = _ray_head(ctx, [pod for pod in heads if not stopping.may(ctx, pod)])
     hurry = hurried(ctx)
     held = held or _slurmd(ctx, [pod for pod in pods if pod.slurm], hurry)
     if held is not None or hurry:

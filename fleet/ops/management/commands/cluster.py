@@ -101,6 +101,7 @@ class Command(BaseCommand):
             lambda: wiring.slurm_missing(cluster),
             lambda: wiring_gangs.yunikorn_missing(cluster),
             lambda: wiring_gangs.ray_missing(cluster),
+            lambda: wiring_gangs.suspends_missing(cluster),
         ]
         if wiring.has_nodes(cluster):
             checks.append(lambda: wiring.reader(cluster).check())
