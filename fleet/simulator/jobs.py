@@ -1,7 +1,8 @@
-"""The job controller: makes the pod of a Job, lets it run, and says how it ended.
+"""The job controller: makes the pods of a Job, lets them run, and says how they ended.
 
-It decides retries, deadlines and the final condition of a Job. It refuses to judge a node: whether a run succeeds is
-asked of the program that its container names.
+It decides retries, deadlines, suspension and the final condition of a Job. It refuses to judge a node: whether a run
+succeeds is asked of the program that its container names. `sleep infinity` never ends by itself; of other programs the
+first that succeeds completes the Job.
 """
 
 import uuid
@@ -21,6 +22,7 @@ from fleet.simulator.timeline import Timeline
 Json = dict[str, Any]
 JOB_NAME = "batch.kubernetes.io/job-name"
 RUN_SECONDS = 3.0
+FOR_EVER = ["sleep", "infinity"]
 
 # (node, container) -> how the program ends there
 Run = Callable[[str, Json], Came]
@@ -52,6 +54,28 @@ class Jobs:
             self.timeline.real_after(0.02, lambda: self._collect(job))
         elif event.type == "ADDED":
             self.timeline.real_after(0.05, lambda: self._begin(job.key, job.uid))
+        elif event.before is not None and _suspended(event.before) != _suspended(job):
+            self.timeline.real_after(0.05, lambda: self._turned(job.key, job.uid))
+
+    def _turned(self, key: str, uid: str) -> None:
+        """Suspended, its pods end with their grace periods and count as no failure; resumed, they are made anew."""
+        job = self._job(key, uid)
+        if job is None or _finished(job):
+            return
+        suspended = bool(job["spec"].get("suspend"))
+        if suspended:
+            job["status"].pop("startTime", None)
+        told = {"type": "Suspended", "status": str(suspended), "reason": "JobSuspended" if suspended else "JobResumed"}
+        told |= {"message": "", "lastTransitionTime": self.timeline.stamp()}
+        others = [c for c in job["status"].get("conditions") or () if c["type"] != "Suspended"]
+        job["status"] |= {"conditions": [*others, told]} | ({"active": 0, "ready": 0} if suspended else {})
+        self.jobs.put(job)
+        if not suspended:
+            self._begin(key, uid)
+            return
+        for pod in self._pods_of(key, uid):
+            if pod.phase in ("Pending", "Running") and not pod.deleting:
+                self.kubelets.delete(pod, None)
 
     def _begin(self, key: str, uid: str) -> None:
         job = self._job(key, uid)
@@ -62,25 +86,30 @@ class Jobs:
             deadline = job["spec"].get("activeDeadlineSeconds")
             if deadline:
                 self.timeline.real_after(float(deadline), lambda: self._late(key, uid))
+        alive = [p for p in self._pods_of(key, uid) if p.phase in ("Pending", "Running") and not p.deleting]
+        wanted = int(job["spec"].get("parallelism", 1))
+        job["status"] |= {"active": max(wanted, len(alive)), "ready": 0}
+        record = self.jobs.put(job)
+        for _ in range(wanted - len(alive)):
+            name = self._make(job, uid)
+            self.happenings.tell("Job", record, "SuccessfulCreate", f"Created pod: {name}", "job-controller")
+
+    def _make(self, job: Json, uid: str) -> str:
         template = job["spec"]["template"]
         name = f"{job['metadata']['name']}-{self._suffix()}"
-        labels = dict(template["metadata"].get("labels") or {})
         meta: Json = {
             "name": name,
             "namespace": job["metadata"]["namespace"],
             "uid": str(uuid.UUID(int=self.rng.getrandbits(128), version=4)),
             "creationTimestamp": self.timeline.stamp(),
-            "labels": labels,
+            "labels": dict(template["metadata"].get("labels") or {}),
             "ownerReferences": [objects.owner("batch/v1", "Job", job["metadata"]["name"], uid)],
         }
         if template["metadata"].get("annotations"):
             meta["annotations"] = template["metadata"]["annotations"]
-        job["status"] |= {"active": 1, "ready": 0}
-        record = self.jobs.put(job)
         spec = template["spec"] | {"tolerations": list(template["spec"].get("tolerations") or ())}
-        status = {"phase": "Pending", "qosClass": "BestEffort"}
-        self.pods.put({"metadata": meta, "spec": spec, "status": status})
-        self.happenings.tell("Job", record, "SuccessfulCreate", f"Created pod: {name}", "job-controller")
+        self.pods.put({"metadata": meta, "spec": spec, "status": {"phase": "Pending", "qosClass": "BestEffort"}})
+        return name
 
     def _pod_changed(self, event: Event) -> None:
         pod, before = event.record, event.before
@@ -97,14 +126,17 @@ class Jobs:
             self._settle(key, pod, pod.phase == "Succeeded")
 
     def _exit(self, pod: Record) -> None:
-        came = self.run(pod.node, orjson.loads(pod.body)["spec"]["containers"][0])
+        container = orjson.loads(pod.body)["spec"]["containers"][0]
+        if container.get("command") == FOR_EVER:
+            return
+        came = self.run(pod.node, container)
         code, said = (0, "all checks passed") if came.complaint is None else (1, came.complaint)
         self.kubelets.finish(pod.key, pod.uid, code, f"node {pod.node}: {said}", log=came.log)
 
     def _settle(self, key: str, pod: Record, good: bool) -> None:
         uid = pod.labels.get("batch.kubernetes.io/controller-uid", "")
         job = self._job(key, uid)
-        if job is None or _finished(job):
+        if job is None or _finished(job) or job["spec"].get("suspend"):
             return
         status = job["status"]
         status |= {"active": 0, "ready": 0}
@@ -174,6 +206,10 @@ class Jobs:
 
     def _suffix(self) -> str:
         return "".join(self.rng.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
+
+
+def _suspended(record: Record) -> bool:
+    return bool(orjson.loads(record.body)["spec"].get("suspend"))
 
 
 def _finished(job: Json) -> bool:

@@ -14,11 +14,12 @@ from fleet.simulator.gangs.plan import Queue
 from fleet.simulator.gangs.shapes import QUEUE_LABEL, gpus_of
 from fleet.simulator.host import identity
 from fleet.simulator.objects import owner
-from fleet.simulator.store import Event, Store
+from fleet.simulator.store import Event, Record, Store
 from fleet.simulator.timeline import Timeline
 
 Json = dict[str, Any]
 FLAVOR, DEVICE = "h100", "nvidia.com/gpu"
+MADE_FOR = "kueue.x-k8s.io/job-uid"
 ENDED = ("Complete", "Failed")
 
 
@@ -40,6 +41,7 @@ class Kueue:
             self.local_queues.put(self._named("localqueues", queue, {"clusterQueue": queue.name}, queue.namespace))
             self._tell(queue)
         self.jobs.listeners.append(self._job_changed)
+        self.workloads.listeners.append(self._workload_changed)
 
     def _named(self, plural: str, queue: Queue, spec: Json, namespace: str = "") -> Json:
         meta = {"name": queue.name, "uid": str(identity(self.seed, plural, queue.name)), "generation": 1}
@@ -47,7 +49,16 @@ class Kueue:
         return {"metadata": meta, "spec": spec}
 
     def _job_changed(self, event: Event) -> None:
-        if event.record.labels.get(QUEUE_LABEL) in self.queues and not self.planned:
+        if event.record.labels.get(QUEUE_LABEL) in self.queues:
+            self._plan()
+
+    def _workload_changed(self, event: Event) -> None:
+        """Somebody made it inactive, or active again."""
+        if event.before is not None and _active(event.before) != _active(event.record):
+            self._plan()
+
+    def _plan(self) -> None:
+        if not self.planned:
             self.planned = True
             self.timeline.after(0.5, self._look)
 
@@ -76,12 +87,17 @@ class Kueue:
 
     def _admit(self, queue: Queue, jobs: list[Json]) -> None:
         known = [(job, workload) for job in jobs if (workload := self.workloads.read(_key(job))) is not None]
-        left = queue.gpus - sum(_gpus(w) for _, w in known if _is(w, "Admitted") and not _is(w, "Finished"))
+        inside = [w for _, w in known if _is(w, "Admitted") and w["spec"].get("active") is not False]
+        left = queue.gpus - sum(_gpus(w) for w in inside if not _is(w, "Finished"))
         stopped = False
         for job, workload in known:
             if _is(workload, "Finished"):
                 continue
             asks = _gpus(workload)
+            if workload["spec"].get("active") is False:
+                self._put_out(workload)
+                self._hold(job, True)
+                continue
             if not _is(workload, "Admitted") and not stopped and asks <= left:
                 left -= asks
                 self._let_in(queue, workload)
@@ -117,6 +133,15 @@ class Kueue:
         self._turn(workload, "QuotaReserved", True, "QuotaReserved", text, put=False)
         self._turn(workload, "Admitted", True, "Admitted", "The workload is admitted")
 
+    def _put_out(self, workload: Json) -> None:
+        """Whoever makes it inactive takes its quota and its place; active again, it queues anew."""
+        if _is(workload, "Admitted"):
+            workload["status"].pop("admission", None)
+            text = "The workload is deactivated"
+            for kind in ("QuotaReserved", "Admitted"):
+                self._turn(workload, kind, False, "Deactivated", text, put=False)
+            self._turn(workload, "Evicted", True, "Deactivated", text)
+
     def _workload(self, job: Json) -> Json:
         meta, spec = job["metadata"], job["spec"]["rayClusterSpec"]
         sets = [{"name": "head", "count": 1, "template": spec["headGroupSpec"]["template"]}]
@@ -129,6 +154,7 @@ class Kueue:
                 "uid": str(uuid.UUID(int=self.rng.getrandbits(128), version=4)),
                 "creationTimestamp": self.timeline.stamp(),
                 "generation": 1,
+                "labels": {MADE_FOR: meta["uid"]},
                 "ownerReferences": [owner("ray.io/v1", "RayJob", meta["name"], meta["uid"])],
             },
             "spec": {"active": True, "queueName": meta["labels"][QUEUE_LABEL], "priority": 0, "podSets": sets},
@@ -196,6 +222,10 @@ def _key(job: Json) -> str:
 def _is(workload: Json, kind: str) -> bool:
     conditions = (workload.get("status") or {}).get("conditions") or ()
     return any(c["type"] == kind and c["status"] == "True" for c in conditions)
+
+
+def _active(record: Record) -> bool:
+    return orjson.loads(record.body)["spec"].get("active") is not False
 
 
 def _gpus(workload: Json) -> int:

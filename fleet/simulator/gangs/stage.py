@@ -17,6 +17,7 @@ from fleet.simulator.gangs.operator import Operator
 from fleet.simulator.gangs.plan import Team, Teams
 from fleet.simulator.gangs.podgroups import PodGroups
 from fleet.simulator.gangs.rayjobs import RayJobs
+from fleet.simulator.gangs.training import Training
 from fleet.simulator.happenings import Happenings
 from fleet.simulator.host import TRAIN, Host, identity
 from fleet.simulator.kubelets import Kubelets
@@ -66,6 +67,7 @@ class Stage:
         self.jobs = RayJobs(store, timeline, rng, self.drivers, address)
         self.autoscaler = Autoscaler(store, timeline, self.drivers)
         self.pod_groups = PodGroups(store, timeline)
+        self.training = Training(store, timeline, rng, kubelets)
         self.kueue = Kueue(store, timeline, rng, self.teams.queues, seed)
         self.dashboards = Dashboards(self.drivers)
 
@@ -86,7 +88,15 @@ class Stage:
                     self.store["nodes"].put(node)
 
     def begin(self) -> None:
-        for part in (self.operator, self.drivers, self.jobs, self.autoscaler, self.kueue, self.pod_groups):
+        for part in (
+            self.operator,
+            self.drivers,
+            self.jobs,
+            self.autoscaler,
+            self.training,
+            self.kueue,
+            self.pod_groups,
+        ):
             part.begin()
         for team in self.teams.teams:
             self.timeline.after(team.at, lambda team=team: self._submit(team))  # type: ignore[misc]

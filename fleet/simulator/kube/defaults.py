@@ -16,7 +16,11 @@ STAY = [
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 ]
 
-COUNTED = ("rayclusters", "rayjobs", "podgroups", "workloads", "clusterqueues", "localqueues")  # by generation
+COUNTED = (
+    "rayclusters", "rayjobs", "podgroups", "workloads", "clusterqueues", "localqueues", "jobsets", "trainjobs",
+    "pytorchjobs",
+)  # fmt: skip
+"""Kinds whose specs are counted by generation."""
 
 
 def fill(kind: Kind, obj: Json) -> None:

@@ -251,7 +251,8 @@ def test_a_server_that_does_not_do_it_stops_no_drain(jobs: Jobs, verb: str, erro
 
 
 def test_a_write_whose_answer_is_lost_is_seen_by_its_mark(jobs: Jobs) -> None:
-    change, lost = jobs.change, []
+    change = jobs.change
+    lost: list[Any] = []
 
     def once(*args: Any) -> None:
         change(*args)
@@ -259,7 +260,7 @@ def test_a_write_whose_answer_is_lost_is_seen_by_its_mark(jobs: Jobs) -> None:
             lost.append(args)
             raise UnknownOutcome("No answer.")
 
-    jobs.change = once  # type: ignore[method-assign]
+    jobs.change = once  # type: ignore[assignment, method-assign]
     workflow = fault(jobs.world, NODE)
     assert past_the_drain(jobs.world, workflow)
     jobs.world.run(20)
@@ -356,9 +357,7 @@ def test_a_drain_that_is_aborted_gives_the_job_back(jobs: Jobs) -> None:
     assert jobs.set_to() == [True, False] and state_of(NODE) == "released"
 
 
-def test_no_job_is_suspended_for_longer_than_is_allowed(
-    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_job_is_suspended_for_longer_than_is_allowed(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worlds, "TIMING", dataclasses.replace(worlds.TIMING, suspend_most=120))
     put(jobs.world, a_pod("guarded", NODE, owner="ReplicaSet/x", gang=""))
     jobs.world.budgets["guarded"] = "x/one"
