@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     a few at a time for the same reason.
     """
     items.sort(key=lambda item: (item.path.is_relative_to(BROWSER), _turn(item.path.name)))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected lasts as long as the process; no collection of garbage looks at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def _turn(name: str) -> int:

@@ -18,10 +18,13 @@ class Part:
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
+    """The interpreter as it comes, not as the run of the tests has set it."""
     threshold = gc.get_threshold()
+    gc.unfreeze()
+    gc.set_threshold(700, 10, 10)
     yield
     gc.set_threshold(*threshold)
-    gc.unfreeze()
+    gc.freeze()
 
 
 def test_a_page_of_pods_is_read_without_a_look_for_garbage() -> None:
