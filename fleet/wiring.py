@@ -357,6 +357,7 @@ def ports_of(cluster: Cluster) -> Ports:
                 ray=wiring_gangs.ray_drains(cluster),
                 suspends=wiring_gangs.suspends(cluster),
                 shows_why=wiring_slurm.alone(cluster),
+                tests_on_host=wiring_slurm.alone(cluster),
             )
             _ports[key] = found
         return found
@@ -383,9 +384,9 @@ def timing() -> Timing:
         gang_join=settings.GANG_JOIN_SECONDS,
         gang_rest=settings.GANG_REST_SECONDS,
         ray_drain=settings.RAY_DRAIN_SECONDS,
-        evictions_per_second=settings.EVICTIONS_PER_SECOND,
         suspend_wait=settings.SUSPEND_WAIT_SECONDS,
         suspend_most=settings.SUSPEND_MOST_SECONDS,
+        evictions_per_second=settings.EVICTIONS_PER_SECOND,
         evictions_at_once=settings.EVICTIONS_AT_ONCE,
         holds_at_once=HOLDS_AT_ONCE,
     )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from django.conf import settings
+
 from fleet.inventory.models import Alias, Cluster
 from fleet.inventory.references import secret
 from fleet.ports.cluster import ClusterActor, ClusterReader
@@ -84,8 +86,18 @@ def actor(cluster: Cluster, installation: str) -> ClusterActor:
         raise PermanentError(
             "No acting token is set: manage.py cluster add … --slurm-act-token file:PATH.", code="no_credential"
         )
-    command = slurm.Scontrol(cluster.slurm_scontrol, cluster.slurm_conf, lambda: _token(reference))
-    return slurm.actor(_connection(cluster, acts=True), installation, command if cluster.slurm_scontrol else None)
+    command = None
+    if cluster.slurm_scontrol:
+        command = slurm.Scontrol(cluster.slurm_scontrol, cluster.slurm_conf, lambda: _token(reference))
+    space = slurm.Space(
+        settings.SLURM_TEST_OUTPUT.replace("{cluster}", cluster.name),
+        settings.SLURM_TEST_ACCOUNT,
+        settings.SLURM_TEST_PARTITION,
+        settings.SLURM_TEST_QOS,
+    )
+    return slurm.actor(
+        _connection(cluster, acts=True), installation, command if cluster.slurm_scontrol else None, space
+    )
 
 
 def missing(cluster: Cluster) -> list[str]:

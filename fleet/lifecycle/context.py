@@ -72,6 +72,7 @@ class Ports:
     ray: RayDrains | None = None  # hears of drains of its nodes; None where the cluster does not allow to tell it
     suspends: Suspends | None = None  # jobs that are stopped whole; None where no place allows it
     shows_why: bool = False  # the scheduler shows people the line that a hold carries
+    tests_on_host: bool = False  # tests are the host's own programs, need no image, and run one at a time
 
 
 class PortsOf(Protocol):

@@ -194,6 +194,8 @@ class EventSeen:
     at: datetime | None
 
 
+JOB_DEADLINE = "DeadlineExceeded"
+"""How `JobSeen.text` begins for a Job that was ended at its deadline: Kubernetes' own word."""
 HOLD_ANNOTATION = "muster.dev/hold"
 SLURM_JOB = "SlurmJob/"
 """How `PodSeen.owner` begins for a rank of a Slurm job: evicting one requeues the job on all of its nodes."""
@@ -302,6 +304,13 @@ class ClusterActor(Protocol):
         ...
 
     def delete_job(self, namespace: str, name: str) -> None: ...
+
+    def clear_tests(self, node: str) -> None:
+        """Take away what was set up on the node for its Jobs beside them, so that nothing but the hold is left.
+
+        Idempotent. TemporaryError while one of them is still ending.
+        """
+        ...
 
     def claim_lease(self, installation: str, ttl_seconds: int) -> bool:
         """Take or renew the Lease `muster` that says which installation may act here. False: another one holds it."""

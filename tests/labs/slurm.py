@@ -147,7 +147,9 @@ class Slurm:
 
     def cancel(self, *jobs: int) -> None:
         """Without numbers: every job. Waits until nothing of them is left on a node."""
-        self.run("scancel", *(map(str, jobs) if jobs else ("--user=root",)))
+        every = jobs or tuple(self.jobs())
+        if every:
+            self.run("scancel", *map(str, every))
         until(lambda: not (set(self.jobs()) & set(jobs) if jobs else self.jobs()))
 
     def jobs(self) -> dict[int, str]:
@@ -158,6 +160,24 @@ class Slurm:
     def state(self, node: str) -> str:
         """Such as `MIXED+DRAIN`."""
         return self._shown(node)["State"]
+
+    def reservations(self) -> list[str]:
+        told = self.scontrol("--oneliner", "show", "reservation").split()
+        return [word.partition("=")[2] for word in told if word.startswith("ReservationName=")]
+
+    def reserve(self, name: str, node: str, user: str) -> None:
+        words = (f"reservation={name}", f"nodes={node}", f"users={user}", "starttime=now", "duration=infinite")
+        self.scontrol("create", "reservation", *words, "flags=maint,ignore_jobs")
+
+    def unreserve(self, name: str) -> None:
+        self.scontrol("delete", f"reservation={name}")
+
+    def people_submit(self, node: str) -> int:
+        return self.submit(1, f"--nodelist={node}", "--uid=nobody")
+
+    def reason(self, node: str) -> str:
+        found = re.search(r"Reason=(.*?) \[", self.scontrol("--oneliner", "show", "node", node))
+        return found[1] if found else ""
 
     def boot_time(self, node: str) -> str:
         return self._shown(node)["BootTime"]

@@ -38,6 +38,17 @@ class Scontrol:
     timeout: float = 20.0
 
 
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Where tests of nodes leave what they print, and as what they run. `output` is a folder that the nodes and we see
+    at the same path, "" where there is none and no test can run; an empty partition is the first one of the node."""
+
+    output: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+
+
 def poll(connection: Connection, names: Callable[[], Mapping[str, str]] = dict) -> SlurmPoll:
     """A GangPoll of one slurmctld. `names`: Slurm's name of a node -> the cluster's, where they differ."""
     from fleet.adapters.slurm.reading import SlurmPoll
@@ -61,9 +72,11 @@ def beside(
     return BesideReader(inner, connection, names)
 
 
-def actor(connection: Connection, installation: str, scontrol: Scontrol | None = None) -> ClusterActor:
+def actor(
+    connection: Connection, installation: str, scontrol: Scontrol | None = None, space: Space | None = None
+) -> ClusterActor:
     """A ClusterActor: by REST where the server can, by `scontrol` else. `installation` is written into each hold."""
     from fleet.adapters.slurm.acting import SlurmActor
     from fleet.adapters.slurm.telling import Telling
 
-    return SlurmActor(Telling(connection, scontrol), installation)
+    return SlurmActor(Telling(connection, scontrol), installation, space or Space())

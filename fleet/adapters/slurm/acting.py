@@ -2,26 +2,31 @@
 
 Decides that each act begins with a look at the node (Slurm has no preconditions of its own, so the time between look
 and act is as short as one call) and ends with one: an answer that said yes proves nothing. What a node's reason said
-before us is kept in ours and comes back when we leave. Refuses to set a node down, to resume one whose reason is not
-ours any more, and whatever needs Kubernetes; jobs are requeued or waited for, and ended only where a person asked.
+before us is kept in ours and comes back when we leave; nothing is resumed before what its tests have left is gone.
+Refuses to set a node down, to resume one whose reason is not ours any more, and whatever needs Kubernetes; jobs are
+requeued or waited for, and ended only where a person asked.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from fleet.adapters.slurm import marks, seen, work
+from fleet.adapters.slurm import Space, marks, seen, work
+from fleet.adapters.slurm.lending import Lending
 from fleet.adapters.slurm.telling import NO_REQUEUE, Telling
+from fleet.adapters.slurm.testing import Testing
 from fleet.adapters.slurm.values import states
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
-from fleet.ports.errors import Conflict, EvictionBlocked, NotFound, PermanentError, TemporaryError
+from fleet.ports.errors import Conflict, EvictionBlocked, NotFound, TemporaryError
 from fleet.ports.shapes import items, text
 
 
 class SlurmActor:
-    def __init__(self, telling: Telling, installation: str, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, telling: Telling, installation: str, space: Space, clock: Clock = SYSTEM_CLOCK) -> None:
         self._telling, self._installation, self._clock = telling, marks.name_of(installation), clock
+        self._lending = Lending(telling, self._installation, clock)
+        self._testing = Testing(telling, self._lending, self._installation, space, clock)
         self._alone_until = float("-inf")
 
     # -- holds ---------------------------------------------------------------------------------------------------
@@ -50,9 +55,11 @@ class SlurmActor:
         now = self._seen(raw)
         if resource_version and now.resource_version != resource_version:
             raise Conflict(f"{node} changed since it was read.")
+        self._lending.clear(node)
+        raw = self._raw(node)
         mark = seen.held(states(raw.get("state"), raw.get("state_flags")), text(raw.get("reason")))
         if mark is None or mark.value != value:
-            return now  # a person resumed it, or drained it on top of us: theirs
+            return self._seen(raw)  # a person resumed it, or drained it on top of us: theirs
         if mark.before:
             self._telling.say(node, mark.before)
         elif uncordon:
@@ -96,23 +103,24 @@ class SlurmActor:
                 return job, raw
         raise NotFound(f"Job {job} does not run on {pod.node} any more.")
 
-    # -- what Slurm does not have --------------------------------------------------------------------------------
+    # -- tests ---------------------------------------------------------------------------------------------------
 
     def create_job(self, request: JobRequest) -> None:
-        raise PermanentError(
-            f"{request.node} is a node of Slurm alone: no Job can be started on it while it is drained. A person tests "
-            "it and skips the step, or aborts.",
-            code="slurm_no_tests",
-        )
+        self._testing.begin(request)
 
     def job(self, namespace: str, name: str) -> JobSeen:
-        return JobSeen("missing", "There are no Jobs on Slurm.")
+        return self._testing.look(name)
 
     def job_log(self, namespace: str, name: str) -> str | None:
-        return None
+        return self._testing.log(name)
 
     def delete_job(self, namespace: str, name: str) -> None:
-        return None
+        self._testing.end(name)
+
+    def clear_tests(self, node: str) -> None:
+        self._lending.clear(node)
+
+    # -- who acts ------------------------------------------------------------------------------------------------
 
     def claim_lease(self, installation: str, ttl_seconds: int) -> bool:
         """Slurm keeps no leases: another installation shows by its holds, and then we do not act beside it.
@@ -128,6 +136,7 @@ class SlurmActor:
             for raw in found
             if (mark := seen.held(states(raw.get("state"), raw.get("state_flags")), text(raw.get("reason"))))
         }
+        owners |= {one.by for one in self._lending.reservations() if one.value}
         alone = owners <= {marks.name_of(installation)}
         self._alone_until = now + ttl_seconds / 2 if alone else float("-inf")
         return alone
@@ -140,10 +149,7 @@ class SlurmActor:
         return missing
 
     def _raw(self, name: str) -> dict[str, Any]:
-        found = [raw for raw in items(self._telling.rest.get(f"node/{name}").get("nodes")) if raw.get("name") == name]
-        if not found:
-            raise NotFound(f"Slurm knows no node {name}.")
-        return found[0]
+        return self._lending.node(name)
 
     def _seen(self, raw: dict[str, Any]) -> NodeSeen:
-        return seen.node(raw, self._clock.now())
+        return seen.node(raw, self._clock.now(), self._lending.reservations())

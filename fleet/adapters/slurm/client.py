@@ -76,6 +76,11 @@ class Slurmrestd:
     def at_least(self, version: int) -> bool:
         return int(self.version.rsplit(".", 1)[1]) >= version
 
+    @property
+    def user(self) -> str:
+        """Whose token it is."""
+        return self._connection.user or user_of(self._connection.token())
+
     def _send(self, method: str, path: str, payload: bytes | None) -> tuple[int, bytes]:
         connection = self._connection
         token = connection.token()

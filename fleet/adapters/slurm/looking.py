@@ -13,8 +13,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from fleet.adapters.slurm import Connection, seen, work
+from fleet.adapters.slurm import Connection, reservations, seen, submitting, work
 from fleet.adapters.slurm.client import Slurmrestd
+from fleet.adapters.slurm.reservations import Reservation
 from fleet.adapters.slurm.values import states
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.cluster import Change, EventSeen, NodeSeen, PodSeen, RequestSeen, WatchState
@@ -46,11 +47,12 @@ class SlurmReader:
         return self._rest.version
 
     def nodes(self) -> list[NodeSeen]:
-        now = self._clock.now()
-        return [seen.node(raw, now) for raw in items(self._rest.get("nodes").get("nodes")) if _named(raw)]
+        now, booked = self._clock.now(), self._booked()
+        return [seen.node(raw, now, booked) for raw in items(self._rest.get("nodes").get("nodes")) if _named(raw)]
 
     def node(self, name: str) -> NodeSeen:
-        return seen.node(self._raw(name), self._clock.now())
+        booked = self._booked()
+        return seen.node(self._raw(name), self._clock.now(), booked)
 
     def pods_on(self, node: str) -> list[PodSeen]:
         """The ranks that hold the node. Its jobs may be over while an epilog still runs: then it is not empty."""
@@ -63,7 +65,8 @@ class SlurmReader:
         return found
 
     def unscheduled_pods(self) -> list[PodSeen]:
-        return [pod for raw in self._jobs() if (pod := work.waiting(raw)) is not None]
+        people = [raw for raw in self._jobs() if not submitting.said(raw)[0]]
+        return [pod for raw in people if (pod := work.waiting(raw)) is not None]
 
     def requests_on(self, node: str) -> list[RequestSeen]:
         return []
@@ -79,6 +82,10 @@ class SlurmReader:
 
     def _pods(self) -> list[PodSeen]:
         return [pod for raw in self._jobs() for pod in work.running(raw)]
+
+    def _booked(self) -> list[Reservation]:
+        """Read before the nodes: a reservation of ours stands before the drain is lifted, and after it is back."""
+        return reservations.those_beside_ours(items(self._rest.get("reservations").get("reservations")))
 
     def _jobs(self) -> list[dict[str, Any]]:
         return items(self._rest.get("jobs").get("jobs"))

@@ -2,7 +2,7 @@
 
 Decides that jobs and nodes are one picture and partitions are beside it: without the first there is no reading, without
 the last one it says so. Nodes go by the cluster's names for them where those differ. Refuses Slurm's own statistics,
-which lag behind its jobs.
+which lag behind its jobs, and our own tests, which are nobody's work.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fleet.adapters.slurm import Connection
+from fleet.adapters.slurm import Connection, submitting
 from fleet.adapters.slurm import jobs as decode_jobs
 from fleet.adapters.slurm import nodes as decode_nodes
 from fleet.adapters.slurm.client import Slurmrestd
@@ -32,7 +32,8 @@ class SlurmPoll:
 
     def read(self) -> Reading:
         at, troubles = self._clock.now(), []
-        raw_jobs = [raw for raw in items(self.rest.get("jobs").get("jobs")) if decode_jobs.is_open(raw)]
+        every = items(self.rest.get("jobs").get("jobs"))
+        raw_jobs = [raw for raw in every if decode_jobs.is_open(raw) and not submitting.said(raw)[0]]
         raw_nodes = items(self.rest.get("nodes").get("nodes"))
         jobs = with_roots(decode_jobs.gang(raw) for raw in raw_jobs)
         planned = decode_nodes.planned(jobs)

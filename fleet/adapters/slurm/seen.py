@@ -2,25 +2,29 @@
 
 Decides that `ready` is whether its slurmd is there by slurmctld's own word, and `unschedulable` whether somebody keeps
 it from work; a node that only missed a ping, as every one has after a resume, is still ready until slurmctld calls it
-down. Its boot time is its boot id, its partitions and features are labels. Refuses to tell a heartbeat that nobody saw,
-and a hold of ours where the node is not drained any more.
+down. A reservation of ours is the hold while a test of ours starts, and never an owner beside us. Its boot time is its
+boot id, its partitions and features are labels. Refuses to tell a heartbeat that nobody saw, and a hold of ours where
+the node is neither drained nor reserved any more.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from ipaddress import ip_address
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
-from fleet.adapters.slurm import marks
+from fleet.adapters.slurm import marks, reservations
+from fleet.adapters.slurm.reservations import Reservation
 from fleet.adapters.slurm.values import gpus, moment, number, states, words
 from fleet.ports.cluster import HOLD_ANNOTATION, SLURM_OUT, SLURM_WORK, NodeSeen
 from fleet.ports.shapes import strings, text
 
 DRAIN = frozenset({"DRAIN", "DRAINED", "DRAINING"})
-KEPT = DRAIN | {"DOWN", "FAIL", "FAILING", "ERROR", "MAINTENANCE", "MAINT", "BLOCKED", "FUTURE", "INVALID_REG"}
+MAINTENANCE = frozenset({"MAINTENANCE", "MAINT"})
+KEPT = DRAIN | MAINTENANCE | {"DOWN", "FAIL", "FAILING", "ERROR", "BLOCKED", "FUTURE", "INVALID_REG"}
 REBOOTS = frozenset({"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
 UNTOLD = frozenset({"UNKNOWN", "FUTURE", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"})
 SLURMS_OWN = ("Not responding", "Node unexpectedly rebooted")
@@ -28,18 +32,23 @@ SLURMS_OWN = ("Not responding", "Node unexpectedly rebooted")
 PARTITION, FEATURE, FIRST = "partition/", "feature/", "partition"
 
 
-def node(raw: dict[str, Any], now: datetime) -> NodeSeen:
+def node(raw: dict[str, Any], now: datetime, booked: Sequence[Reservation] = ()) -> NodeSeen:
+    """`booked` are Slurm's reservations, of which only those count that speak of this node."""
     name, reason = text(raw.get("name")), text(raw.get("reason"))
     state = states(raw.get("state"), raw.get("state_flags"))
     booted = moment(raw.get("boot_time"))
     kept = _kept(state, reason)
+    ours = reservations.ours(booked, name)
+    if ours is not None and not reservations.beside(booked, name):
+        kept -= MAINTENANCE
+    mark = held(state, reason, ours)
     count, cpus, memory = gpus(raw.get("gres")), number(raw.get("cpus")), number(raw.get("real_memory"))
     system = text(raw.get("operating_system"))
     return NodeSeen(
         name=name,
         uid=str(uuid5(NAMESPACE_DNS, f"slurm/{name}")),
         resource_version=_version(state, reason, raw),
-        unschedulable=bool(kept),
+        unschedulable=bool(kept or ours is not None),
         ready=_ready(state, reason, booted),
         ready_reason="+".join(sorted(state)),
         ready_since=None,
@@ -53,7 +62,7 @@ def node(raw: dict[str, Any], now: datetime) -> NodeSeen:
         kubelet=text(raw.get("version")) or text(raw.get("slurmd_version")),
         addresses=_addresses(raw),
         labels=_labels(raw),
-        annotations=_annotations(state, reason, text(raw.get("reason_set_by_user")), kept),
+        annotations=_annotations(mark, reason, text(raw.get("reason_set_by_user")), kept),
         taints=(),
         conditions={},
         gpu_capacity=count or None,
@@ -65,9 +74,11 @@ def node(raw: dict[str, Any], now: datetime) -> NodeSeen:
     )
 
 
-def held(state: frozenset[str], reason: str) -> marks.Mark | None:
-    """Our hold, as long as it keeps the node from work."""
-    return marks.read(reason) if state & DRAIN else None
+def held(state: frozenset[str], reason: str, ours: Reservation | None = None) -> marks.Mark | None:
+    """Our hold, as long as it keeps the node from work: by a drain, or by `ours` while a test starts."""
+    if state & DRAIN:
+        return marks.read(reason)
+    return ours.mark if ours is not None else None
 
 
 def _kept(state: frozenset[str], reason: str) -> frozenset[str]:
@@ -86,9 +97,8 @@ def _ready(state: frozenset[str], reason: str, booted: datetime | None) -> bool 
     return not state & {"REBOOT_ISSUED", "INVALID_REG", "ERROR"}
 
 
-def _annotations(state: frozenset[str], reason: str, user: str, kept: frozenset[str]) -> dict[str, str]:
+def _annotations(ours: marks.Mark | None, reason: str, user: str, kept: frozenset[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    ours = held(state, reason)
     if ours is not None:
         found[HOLD_ANNOTATION] = ours.value
         kept -= DRAIN | {"DOWN"}  # a host that boots while it is drained comes back as down, too

@@ -1,7 +1,8 @@
-"""What Slurm is told: drain, resume, another reason, requeue, cancel.
+"""What Slurm is told: drain, resume, another reason, requeue, cancel, a reservation.
 
-Decides for each whether slurmrestd can (nodes from 23.02 on, requeue from 26.05 on) or the command line must. Refuses a
-node's or job's name that Slurm would take for several, the state DOWN, and to read yes out of anything but the answer.
+Decides for each whether slurmrestd can (nodes from 23.02 on, reservations from 25.05, requeue from 26.05) or the
+command line must. Refuses a node's or job's name that Slurm would take for several, the state DOWN, and to read yes out
+of anything but the answer.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from datetime import datetime
 from typing import Any
 
 from fleet.adapters.slurm import Connection, Scontrol
 from fleet.adapters.slurm.client import Slurmrestd
 from fleet.ports.errors import MissingRight, NotFound, PermanentError, PortError, TemporaryError, UnknownOutcome
 
-NODES_BY_REST, REQUEUE_BY_REST = 39, 45
+NODES_BY_REST, RESERVE_BY_REST, REQUEUE_BY_REST = 39, 43, 45
 _NODE, _JOB = re.compile(r"[A-Za-z0-9][\w.-]*"), re.compile(r"\d+(?:[_+]\d+)?")
-_UNKNOWN = ("invalid node name", "invalid job id")
+_USER, _RESERVATION = re.compile(r"[A-Za-z0-9_][\w.@-]*"), re.compile(r"[A-Za-z0-9][\w.-]*")
+_UNKNOWN = ("invalid node name", "invalid job id", "requested reservation is invalid")
 _DENIED = ("permission denied", "access denied", "invalid user id", "authentication", "invalid account")
 _AWAY = ("unable to contact", "connection refused", "communication", "timed out")
 NO_REQUEUE = ("requested operation not supported", "operation disabled", "job is not requeueable")
@@ -48,6 +51,31 @@ class Telling:
 
     def cancel(self, job: str) -> None:
         self.rest.delete(f"job/{_checked(_JOB, job)}")
+
+    def reserve(self, name: str, node: str, user: str, now: datetime) -> None:
+        """The node for that user alone, from now on and without an end, over every other reservation."""
+        _checked(_RESERVATION, name), _checked(_NODE, node), _checked(_USER, user)
+        if self.rest.at_least(RESERVE_BY_REST):
+            start = {"set": True, "infinite": False, "number": int(now.timestamp())}
+            body: dict[str, Any] = {
+                "name": name,
+                "node_list": [node],
+                "users": [user],
+                "flags": ["MAINT", "IGNORE_JOBS"],
+            }
+            body |= {"start_time": start, "duration": {"set": True, "infinite": True, "number": 0}}
+            self.rest.post("reservation", body)
+        else:
+            words = (f"reservation={name}", f"nodes={node}", f"users={user}", "starttime=now", "duration=infinite")
+            self._run("create", "reservation", *words, "flags=maint,ignore_jobs")
+
+    def unreserve(self, name: str) -> None:
+        """NotFound when there is none, TemporaryError while a job still runs in it."""
+        _checked(_RESERVATION, name)
+        if self.rest.at_least(RESERVE_BY_REST):
+            self.rest.delete(f"reservation/{name}")
+        else:
+            self._run("delete", f"reservation={name}")
 
     def missing(self) -> list[str]:
         """Which of these cannot be told at all, in words."""
@@ -110,5 +138,5 @@ class Telling:
 def _checked(form: re.Pattern[str], name: str) -> str:
     """A list like gpu-[01-08] would reach further than anybody meant."""
     if not form.fullmatch(name):
-        raise PermanentError(f"{name!r} is no name of a single node or job.", code="slurm_error")
+        raise PermanentError(f"{name!r} is no name of a single node, job, user or reservation.", code="slurm_error")
     return name

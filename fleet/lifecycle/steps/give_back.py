@@ -72,10 +72,10 @@ def _leave(ctx: Context) -> Outcome | None:
         return None
     if lift(ctx, node):
         return Wait(ctx.timing.poll, "Its out-of-service taint is being taken off.")
+    running.stop(ctx)
     if not ours(ctx, node):
         return None
     gpu_services.restore(ctx, node)
-    running.stop(ctx)
     keep = _foreign(ctx) or bool(owners.keepers(on_node(node)))
     intent = intents.begin(ctx.workflow, ctx.step, "release", node.name, ctx.now, before={"uncordon": not keep})
     try:

@@ -18,9 +18,8 @@ from fleet.lifecycle.validation.logs import clean, tail
 from fleet.lifecycle.validation.models import ValidationResult, ValidationRun
 from fleet.lifecycle.validation.reading import read
 from fleet.lifecycle.validation.suite import Test
+from fleet.ports.cluster import JOB_DEADLINE
 
-HUNG = "DeadlineExceeded"
-"""The reason that Kubernetes gives for a Job that it ended at its deadline."""
 NEWEST = 2000
 """Values read for one baseline: eight of each of 250 nodes."""
 
@@ -35,7 +34,7 @@ def finish(
         report = Report(problem="the Job's log is gone")
     judged = judge.judge(report, test.limit, baselines(run, report.findings))
     result, said = judge.conclude(report, judged, job_failed, gpus)
-    if result == judge.NO_RESULT and run.ran_at is not None and HUNG in (job_failed or ""):
+    if result == judge.NO_RESULT and run.ran_at is not None and JOB_DEADLINE in (job_failed or ""):
         result, said = judge.FAILED, f"It ran and did not end in time. {job_failed}"
     end(run, result, said, now, judged, tail(text))
     return result

@@ -1,7 +1,8 @@
 """Runs the suite of a node as Jobs, within a step of a workflow.
 
-Decides which Jobs are started (at most one at a time that uses GPUs), and what all of them come to. Refuses to take a
-Job that is missing, late or without a result for a pass. It never waits: each call looks once.
+Decides which Jobs are started (at most one at a time that uses GPUs, or at all where the host itself runs them), what
+all of them come to, and that nothing of them is left on the node when it is known. Refuses to take a Job that is
+missing, late or without a result for a pass. It never waits: each call looks once.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from fleet.lifecycle.validation.suite import ALL_GPUS, Suite, Test
 from fleet.ports.cluster import JobRequest, JobSeen, NodeSeen
 from fleet.ports.errors import PortError
 
+RUNNING = "running"
 LATE = timedelta(minutes=2)
 """The cluster ends a Job at its deadline; later than this it does not answer for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """`state`: running, or a result as in `judge`. `part` names the device that failed, where one did."""
+    """`state`: RUNNING, or a result as in `judge`. `part` names the device that failed, where one did."""
 
     state: str
     text: str
@@ -48,7 +50,10 @@ def run(ctx: Context, node: NodeSeen, purpose: str) -> Tested:
         runs = {found.test: found for found in _runs(ctx)}
     else:
         _start_more(ctx, suite, tests, purpose, runs, node)
-    return _sum(tests, runs)
+    tested = _sum(tests, runs)
+    if tested.state != RUNNING:
+        ctx.ports.actor.clear_tests(node.name)
+    return tested
 
 
 def stop(ctx: Context) -> None:
@@ -59,6 +64,8 @@ def stop(ctx: Context) -> None:
         ctx.ports.actor.delete_job(namespace, name)
         intents.resolve(intent, intents.DONE, "Deleted.", ctx.now)
         keeping.end(found, judge.STOPPED, "Stopped before it ended.", ctx.now)
+    if ValidationRun.objects.filter(workflow=ctx.workflow).exists():
+        ctx.ports.actor.clear_tests(ctx.node_name)
 
 
 def _runs(ctx: Context) -> list[ValidationRun]:
@@ -73,17 +80,18 @@ def _tries(ctx: Context) -> int:
 def _start_more(
     ctx: Context, suite: Suite, tests: tuple[Test, ...], purpose: str, runs: dict[str, ValidationRun], node: NodeSeen
 ) -> None:
-    busy = any(runs[test.name].ended_at is None for test in tests if test.gpus and test.name in runs)
+    alone = ctx.ports.tests_on_host
+    busy = any(runs[test.name].ended_at is None for test in tests if (test.gpus or alone) and test.name in runs)
     for test in tests:
-        if test.name in runs or (test.gpus and busy):
+        if test.name in runs or ((test.gpus or alone) and busy):
             continue
         found = _begin(ctx, suite, test, purpose)
         runs[test.name] = found
-        if test.kind == NCCL and not test.image:
+        if test.kind == NCCL and not test.image and not alone:
             keeping.end(found, judge.SKIPPED, "No image is set for this test.", ctx.now)
             continue
         _create(ctx, test, found, node)
-        busy = busy or bool(test.gpus)
+        busy = busy or alone or bool(test.gpus)
 
 
 def _begin(ctx: Context, suite: Suite, test: Test, purpose: str) -> ValidationRun:
@@ -177,7 +185,7 @@ def _sum(tests: tuple[Test, ...], runs: dict[str, ValidationRun]) -> Tested:
         return Tested(worst.result, f"Test {worst.test} (Job {worst.job}): {worst.text}", part_of(worst))
     if going or len(mine) < len(tests):
         names = ", ".join(found.test for found in going) or "the next test"
-        return Tested("running", f"Being tested: {names} ({len(mine) - len(going)} of {len(tests)} done).")
+        return Tested(RUNNING, f"Being tested: {names} ({len(mine) - len(going)} of {len(tests)} done).")
     passed = [found for found in mine if found.result == judge.PASSED]
     if not passed:
         return Tested(judge.SKIPPED, "No test could be run: " + "; ".join(f"{f.test}: {f.text}" for f in mine))

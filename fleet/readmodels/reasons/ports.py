@@ -219,9 +219,14 @@ PORTS: dict[str, Reason] = {
         lazy("Update Slurm, or let Muster use its command line."),
     ),
     "slurm_no_tests": _set_up(
-        lazy("a person's test"),
-        lazy("On a node that only Slurm knows, Muster can start no test."),
-        lazy("Test the node, then skip the step, or abort."),
+        lazy("a folder for tests"),
+        lazy("Tests on Slurm's nodes have no folder for what they print."),
+        lazy("Set MUSTER_SLURM_TEST_OUTPUT; or test the node, then skip the step, or abort."),
+    ),
+    "slurm_reserved": _set_up(
+        lazy("a reservation of its own"),
+        lazy("Slurm's reservations do not keep the node for its tests alone."),
+        lazy("End what the sentence names; or test the node, then skip the step, or abort."),
     ),
     "slurm_scontrol": _set_up(
         lazy("Slurm's command line"),

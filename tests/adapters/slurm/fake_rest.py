@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 RECORDED = Path(__file__).parent / "recorded"
 OLD, NEW = "22.05", "24.11"
@@ -25,6 +25,10 @@ DENIED = {"error_number": 2010, "description": "Invalid user id"}
 def recorded(release: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((RECORDED / f"{release}.json").read_text())
     return found
+
+
+class Cut(Exception):
+    """The line breaks off here."""
 
 
 @dataclass
@@ -52,7 +56,7 @@ class FakeRest:
         if kind == "ping":
             return 200, {"pings": [], "errors": []}
         plural = {"node": "nodes", "job": "jobs"}.get(kind, kind)
-        rows = self.data[plural]
+        rows = self.data.get(plural, []) if kind == "reservations" else self.data[plural]
         if name:
             mark = "name" if kind == "node" else "job_id"
             rows = [one for one in rows if str(one[mark]) == name]
@@ -78,6 +82,10 @@ class FakeRest:
         self._change(self.node(name), body)
         return 200, {"errors": []}
 
+    def delete(self, what: str) -> tuple[int, dict[str, Any]]:
+        self.told.append(("DELETE", what, None))
+        return 200, {"errors": []}
+
     def _change(self, raw: dict[str, Any], body: dict[str, Any]) -> None:
         words = set(raw["state"] if isinstance(raw["state"], list) else [raw["state"].upper(), *raw["state_flags"]])
         for word in body.get("state", []):
@@ -89,8 +97,11 @@ class FakeRest:
         raw["reason"] = body.get("reason", raw["reason"])
 
 
+Fake = TypeVar("Fake", bound=FakeRest)
+
+
 @contextlib.contextmanager
-def running(fake: FakeRest) -> Iterator[FakeRest]:
+def running(fake: Fake) -> Iterator[Fake]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = 1 << 16  # head and body in one packet
@@ -110,14 +121,18 @@ def running(fake: FakeRest) -> Iterator[FakeRest]:
                 self._answer(404, b"Unable find requested URL.")
                 return
             what = self.path[len(head) :]
-            if self.command != "GET" and fake.oddly == "cut":
+            try:
+                if self.command != "GET" and fake.oddly == "cut":
+                    raise Cut
+                if self.command == "GET":
+                    answer = fake.get(what)
+                else:
+                    answer = fake.delete(what) if self.command == "DELETE" else fake.post(what, body)
+            except Cut:
                 self.close_connection = True
                 self.connection.close()
-            elif self.command == "DELETE":
-                fake.told.append(("DELETE", what, None))
-                self._answer(200, {"errors": []})
             else:
-                self._answer(*(fake.get(what) if self.command == "GET" else fake.post(what, body)))
+                self._answer(*answer)
 
         def do_GET(self) -> None:
             self._call()

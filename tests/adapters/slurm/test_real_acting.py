@@ -15,7 +15,7 @@ import pytest
 from fleet.adapters import slurm as adapter
 from fleet.adapters.slurm import Connection, Scontrol
 from fleet.inventory import owners
-from fleet.ports.cluster import HOLD_ANNOTATION, SLURM_OUT, ClusterActor, ClusterReader, HoldRequest, JobRequest
+from fleet.ports.cluster import HOLD_ANNOTATION, SLURM_OUT, ClusterActor, ClusterReader, HoldRequest
 from fleet.ports.errors import Conflict, EvictionBlocked, MissingRight, NotFound, PermanentError, PortError
 from tests.labs.slurm import Slurm
 from tests.patience import until
@@ -244,11 +244,6 @@ def test_holds_of_another_installation_keep_us_from_acting(
     assert actor.claim_lease(OURS, 60) and actor.check() == [] and twin.check() == []
     hold()
     assert actor.claim_lease(OURS, 60) and not twin.claim_lease("muster-fedcba9876543210", 60)
-
-
-def test_tests_cannot_be_started_here(actor: ClusterActor) -> None:
-    with pytest.raises(PermanentError, match="no Job can be started"):
-        actor.create_job(JobRequest("t", "default", NODE, "image", ("true",), 60))
 
 
 def test_what_changes_is_told_like_the_events_of_a_watch(real: Slurm, reader: ClusterReader, hold: Callable) -> None:

@@ -105,6 +105,7 @@ class World:
         self.reset_result = "succeeded"
         self.provision: ProvisionPort | None = None
         self.logs: dict[str, str | None] = {}  # part of a Job's name -> what it printed; None: its log is gone
+        self.cleared: list[str] = []  # nodes from which what tests had set up was taken
         self.gpu_resets: list[tuple[str, tuple[str, ...]]] = []  # each reset that a Job did, by its command
         self.queue: list[Message] = []
         self._seconds = 0
@@ -335,6 +336,9 @@ class World:
 
     def delete_job(self, namespace: str, name: str) -> None:
         self.jobs.pop(name, None)
+
+    def clear_tests(self, node: str) -> None:
+        self.cleared.append(node)
 
     def job(self, namespace: str, name: str) -> JobSeen:
         return self.jobs.get(name, JobSeen("missing"))
