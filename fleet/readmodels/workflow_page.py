@@ -35,7 +35,7 @@ ADDED: dict[str, tuple[tuple[str, ...], words.Word]] = {
 }
 """What a person may add to a drain: the reason codes for which it makes sense, and what is said otherwise."""
 INNER = (
-    "begun", "first_look_at", "rounds_refused", "was_kept", "passed", "waiting_since", "unready_since",
+    "begun", "first_look_at", "rounds_refused", "budgets", "was_kept", "passed", "waiting_since", "unready_since",
     "confirmed", "not_confirmed", "in_use_since", "nvlink_since", "paused_since", "busy_since", "failed_since",
     "held_uid", "apart_since", "workloads", "breaks", "ray_until", "stopping", "evicted_after_all", "unclear_since",
 )  # fmt: skip

@@ -18,7 +18,16 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.gangs_joined import named
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
-from fleet.lifecycle.steps import drain_told, evicting, give_back, interrupting, others, ray_told, taken_back
+from fleet.lifecycle.steps import (
+    budget_line,
+    drain_told,
+    evicting,
+    give_back,
+    interrupting,
+    others,
+    ray_told,
+    taken_back,
+)
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
 from fleet.lifecycle.suspending import stopping
@@ -32,8 +41,8 @@ from fleet.ports.errors import MissingRight, PortError
 
 RETRY, RETRY_MOST = 3.0, 30.0
 GROWS = 1.5
-"""Seconds between two rounds against a budget that refuses: longer by half each time, anew after any progress. Twice as
-long each time, the last tenth of half a fleet's pods would wait for nothing but the next look."""
+"""Seconds between two rounds against a budget that refuses: longer by half each time, anew after any progress. That is
+for the first in the budget's line; the others are woken, and ask by themselves after the longest time."""
 LOOK_LEAST, LOOK_MOST = 2.5, 10.0
 """Ending pods are looked at after a tenth of their grace period, then after half of the time they have taken, within
 these bounds: a look costs three reads of the API server, and containers that end at once take about two seconds."""
@@ -130,6 +139,7 @@ def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> O
     told += ctx.step.memo.get("ray", "")
     found = evicting.evict(ctx, turn[:given], kept)
     done = [*found.accepted, *found.gone]
+    opened = {kept[pod.uid][1] for pod in found.accepted if pod.uid in kept}
     kept = {uid: entry for uid, entry in kept.items() if uid not in {pod.uid for pod in done}}
     kept |= {
         pod.uid: [pod.key, evicting.budget_of(error) or str(error)[:200]]
@@ -137,7 +147,11 @@ def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> O
     }
     rounds = 0 if done or not found.refused else int(ctx.step.memo.get("rounds_refused", 0)) + 1
     if kept != drain_told.kept_by_budget(ctx) or rounds != ctx.step.memo.get("rounds_refused", 0):
-        ctx.remember(kept_by_budget=kept, rounds_refused=rounds)
+        budgets = sorted({budget for _, budget in kept.values()})
+        ctx.remember(kept_by_budget=kept, rounds_refused=rounds, budgets=budgets)
+        opened -= set(budgets)
+    if opened:
+        budget_line.wake(ctx, opened, ctx.now)
     if found.failed:
         raise found.failed
     if found.halted:
@@ -229,7 +243,9 @@ def _refused(
     for key, budget in kept.values():
         budgets.setdefault(budget, []).append(key)
     asked = max((getattr(error, "retry_after", None) or RETRY) for _, error in refused)
-    seconds = min(max(asked, RETRY * GROWS ** min(rounds - 1, 6)), RETRY_MOST)
+    seconds = min(max(asked, RETRY * GROWS ** min(max(rounds - 1, 0), 6)), RETRY_MOST)
+    if not budget_line.is_first(ctx, budgets):
+        seconds = RETRY_MOST
     parts = [f"PDB {budget} keeps {named(sorted(keys))}" for budget, keys in sorted(budgets.items())]
     waits = " Waits for a person's approval to delete them." if said.state == Approval.PENDING else ""
     return Blocked("pdb", f"{'; '.join(parts)}.{waits}", seconds)
