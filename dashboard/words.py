@@ -138,6 +138,8 @@ APPROVAL_CLASS: dict[str, str] = {
 INTENT_WORD: dict[str, Word] = {
     "evict": _("evict"),
     "ray_drain": _("tell Ray"),
+    "suspend": _("suspend the job"),
+    "resume": _("start the job again"),
     "delete": _("delete"),
     "probe": _("look at the BMC"),
     "provision": _("set its image"),

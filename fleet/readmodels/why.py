@@ -13,7 +13,7 @@ from fleet.inventory.models import Node
 from fleet.lifecycle import owners
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Step, Workflow
-from fleet.readmodels import explain
+from fleet.readmodels import explain, suspensions
 from fleet.readmodels.node_parts import marked_by_us
 
 
@@ -52,7 +52,8 @@ def why(cluster: str, name: str, now: datetime) -> dict[str, Any]:
         else Incident.objects.filter(node=node, state=Incident.OPEN).order_by("pk").first() or _shared(node)
     )
     mark = "" if workflow is not None or not node.hold_value or _ours(node) else node.hold_value
-    return answer(node, workflow, incident, None if workflow is None else _step_text(workflow), now, mark)
+    found = answer(node, workflow, incident, None if workflow is None else _step_text(workflow), now, mark)
+    return {**found, "text": f"{found['text']} {suspensions.of_node(node)}".strip()}
 
 
 def answer(

@@ -22,7 +22,7 @@ from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
 from fleet.lifecycle.playbooks import CLAIMS, remedy_index
 from fleet.lifecycle.services import SKIPPABLE
 from fleet.policy.models import Approval, ApprovalVote
-from fleet.readmodels import explain, words, workflow_facts
+from fleet.readmodels import explain, phrases, words, workflow_facts
 from fleet.readmodels.packed import rebuilt, rows_of
 from fleet.readmodels.phases import Phase, over_at, phases
 from fleet.readmodels.workflow_facts import Deadline, Halt, Rung
@@ -239,7 +239,8 @@ def memo_lines(memo: dict[str, Any]) -> list[tuple[str, str]]:
         elif isinstance(value, float) and key.endswith(("_at", "_since")):
             text = f"{datetime.fromtimestamp(value, UTC):%H:%M:%S} UTC"
         elif isinstance(value, list):
-            text = ", ".join(str(item) for item in value[:20])
+            said = [phrases.told(str(item)) for item in value[:20]]
+            text = (" " if all(item.endswith(".") for item in said) else ", ").join(said)
         elif isinstance(value, dict):
             pairs = [item if isinstance(item, list) else [name, item] for name, item in value.items()]
             text = ", ".join(" ".join(str(part) for part in pair) for pair in pairs[:20])

@@ -75,7 +75,9 @@ def test_while_it_is_suspended_people_read_so(jobs: Jobs) -> None:
     jobs.world.run(5)
     text = "Suspended, so that all of its pods end together: JobSet train/llm."
     assert text in drain_of(workflow).text
-    assert text in why("", NODE, jobs.world.clock.now())["step"]["text"]
+    told = why("", NODE, jobs.world.clock.now())
+    assert text in told["step"]["text"]
+    assert f"{JOB} is suspended by us since 03:00 UTC, until the last of its nodes is drained." in told["text"]
     assert memo(workflow)["suspended"] == [JOB]
 
 

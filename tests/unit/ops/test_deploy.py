@@ -11,6 +11,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
+from fleet.adapters.kubernetes.jobkinds import KINDS
 from fleet.adapters.kubernetes.schedulers.watching import READERS
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
@@ -82,6 +83,11 @@ def test_the_right_to_delete_pods_is_given_by_its_own_component_alone() -> None:
     [
         ("ray-drain", {("list", "pods"), ("get", "pods/exec"), ("create", "pods/exec")}),
         ("ray-keep", {("get", "rayjobs"), ("patch", "rayjobs")}),
+        (
+            "suspend",
+            {(verb, kind.plural) for kind in KINDS for verb in ("get", "patch")}
+            | {("list", "workloads"), ("get", "rayclusters")},
+        ),
     ],
 )
 def test_rights_in_the_namespaces_of_others_have_their_own_component(name: str, given: set[tuple[str, str]]) -> None:
