@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 from fleet.ports.gangs import Match, Need, Toleration
 from fleet.ports.shapes import MOST, items, mapping, strings, text, texts
 
@@ -32,7 +34,35 @@ Amounts = Counter[str]  # resource -> devices, CPU in thousandths of a core, mem
 
 
 def need_of(spec: Mapping[str, Any]) -> Need:
-    """Of a pod's spec or a pod template's. Equal needs are one object."""
+    """Of a pod's spec or a pod template's. Equal needs are one object.
+
+    Pods are made of few templates, and each is read many times in its life: what was worked out once is kept.
+    """
+    asked = _asked(spec)
+    try:
+        return _kept(orjson.dumps(asked))
+    except TypeError:  # a number that no quantity may have: such a pod is worked out each time
+        return _of(asked)
+
+
+@lru_cache(maxsize=65_536)
+def _kept(asked: bytes) -> Need:
+    return _of(orjson.loads(asked))
+
+
+def _asked(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec without anything that no need is read of."""
+    containers = [{"resources": c.get("resources")} for c in items(spec.get("containers"))]
+    inits = [
+        {"resources": c.get("resources"), "restartPolicy": c.get("restartPolicy")}
+        for c in items(spec.get("initContainers"))
+    ]
+    affinity = {"nodeAffinity": mapping(spec.get("affinity")).get("nodeAffinity")}
+    rest = {key: spec.get(key) for key in ("resources", "overhead", "nodeSelector", "tolerations")}
+    return {"containers": containers, "initContainers": inits, "affinity": affinity, **rest}
+
+
+def _of(spec: Mapping[str, Any]) -> Need:
     asked = _effective(spec)
     resource = next((name for name in sorted(asked) if DEVICE.match(name) and asked[name] > 0), GPU_RESOURCES[0])
     affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))

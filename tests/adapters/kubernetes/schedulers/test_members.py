@@ -274,3 +274,30 @@ def test_equal_needs_are_one_object() -> None:
     """Members are many and needs few: masks and counts are kept by need."""
     assert need_of(pod_spec(8)) is need_of(pod_spec(8))
     assert need_of({}) == Need()
+
+
+@pytest.mark.parametrize(
+    "odd", [10**30, "\ud800", float("nan"), {"1": [None]}], ids=["huge", "surrogate", "nan", "nest"]
+)
+def test_an_odd_value_in_a_spec_loses_nothing_else_of_what_is_asked(odd: Any) -> None:
+    spec = {"containers": [asks({"nvidia.com/gpu": "8", "memory": odd})], "nodeSelector": {"pool": "a", "odd": odd}}
+    assert need_of(spec).gpus == 8 and ("pool", "a") in need_of(spec).selector
+
+
+def test_needs_that_differ_in_anything_that_counts_are_never_taken_for_one_another() -> None:
+    """What is kept of one template is not given for another."""
+    plain: Json = {"containers": [asks({"nvidia.com/gpu": "8"})]}
+    others: list[Json] = [
+        {"initContainers": [asks({"nvidia.com/gpu": "9"})]},
+        {"initContainers": [asks({"nvidia.com/gpu": "1"}, restartPolicy="Always")]},
+        {"resources": {"requests": {"nvidia.com/gpu": "10"}}},
+        {"overhead": {"cpu": "1"}},
+        {"nodeSelector": {"pool": "a"}},
+        {"tolerations": [{"operator": "Exists"}]},
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}]}}}},
+    ]  # fmt: skip
+    needs = [need_of(plain | other) for other in [{}, *others]]
+    assert len(set(needs)) == len(needs)
+    assert [need_of(plain | other) for other in [{}, *others]] == needs
+    assert need_of(plain) is need_of({**plain, "volumes": [{"name": "x"}]})
