@@ -288,7 +288,7 @@ def test_needs_that_differ_in_anything_that_counts_are_never_taken_for_one_anoth
     """What is kept of one template is not given for another."""
     plain: Json = {"containers": [asks({"nvidia.com/gpu": "8"})]}
     others: list[Json] = [
-        {"initContainers": [asks({"nvidia.com/gpu": "9"})]},
+        {"initContainers": [asks({"nvidia.com/gpu": "11"})]},
         {"initContainers": [asks({"nvidia.com/gpu": "1"}, restartPolicy="Always")]},
         {"resources": {"requests": {"nvidia.com/gpu": "10"}}},
         {"overhead": {"cpu": "1"}},
