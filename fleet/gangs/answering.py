@@ -47,9 +47,9 @@ def _one(board: Board, question: Question) -> Answer:
         return Answer(unknown=unknown)
     places = rooms.places(known)
     if question.kind == "return":
-        found = whatif.returning(board.starter, board.space, board.turns, known)
+        found = whatif.returning(board.starter, board.space, board.turns, known, board.starting)
         return _told(board, found, board.space.returned(rooms, places), unknown)
-    found = whatif.draining(board.starter, board.space, board.turns, board.gangs.values(), known)
+    found = whatif.draining(board.starter, board.space, board.turns, board.gangs.values(), known, board.starting)
     return _told(board, found, board.space.without(places), unknown)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from fleet.gangs.diagnosis.answers import Answers
 from fleet.gangs.diagnosis.order import Turn, turns
@@ -15,6 +16,7 @@ from fleet.gangs.diagnosis.packing import Space
 from fleet.gangs.diagnosis.reasons import Reason, judge
 from fleet.gangs.diagnosis.rooms import Rooms
 from fleet.gangs.diagnosis.starting import Starter
+from fleet.gangs.diagnosis.whatif import play
 from fleet.gangs.form import Gang
 from fleet.gangs.queues import Queues
 from fleet.ports.gangs import QueueObject
@@ -22,7 +24,7 @@ from fleet.ports.gangs import QueueObject
 AHEAD_AT_MOST = 20  # gangs named as being in front
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Board:
     gangs: Mapping[str, Gang]
     queues: Queues
@@ -39,6 +41,11 @@ class Board:
     @property
     def space(self) -> Space:
         return self.answers.space
+
+    @cached_property
+    def starting(self) -> tuple[str, ...]:
+        """Waiting gangs that would fit as it is, in the order of their start: what every what-if compares with."""
+        return tuple(play(self.starter, self.space, self.turns))
 
     @property
     def held_idle(self) -> list[Gang]:

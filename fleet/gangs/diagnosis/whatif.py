@@ -77,8 +77,10 @@ def play(starter: Starter, space: Space, turns: Iterable[Turn]) -> list[str]:
     return [gang.key for gang in inside]
 
 
-def returning(starter: Starter, space: Space, turns: Sequence[Turn], nodes: Iterable[str]) -> WhatIf:
-    """Those nodes back in service and whole."""
+def returning(
+    starter: Starter, space: Space, turns: Sequence[Turn], nodes: Iterable[str], before: Sequence[str] | None = None
+) -> WhatIf:
+    """Those nodes back in service and whole. `before`: who starts as it is, where that is known."""
     rooms = starter.rooms
     places = rooms.places(nodes)
     back = space.returned(rooms, places)
@@ -86,11 +88,16 @@ def returning(starter: Starter, space: Space, turns: Sequence[Turn], nodes: Iter
         int((_offered(column, back.usable) - _offered(space.gpus[name], space.usable))[places].sum())
         for name, column in back.gpus.items()
     )
-    return _difference(starter, space, back, turns, gpus=gained)
+    return _difference(starter, space, back, turns, before, gpus=gained)
 
 
 def draining(
-    starter: Starter, space: Space, turns: Sequence[Turn], gangs: Iterable[Gang], nodes: Iterable[str]
+    starter: Starter,
+    space: Space,
+    turns: Sequence[Turn],
+    gangs: Iterable[Gang],
+    nodes: Iterable[str],
+    before: Sequence[str] | None = None,
 ) -> WhatIf:
     """Those nodes out of service: who loses members, who could form again elsewhere, who would fit no longer."""
     gone = set(nodes)
@@ -98,7 +105,7 @@ def draining(
     rest = space.without(places)
     broken = tuple(_broken(starter, rest, gang, gone) for gang in gangs if gone.intersection(gang.nodes))
     lost = sum(int((column[places] * space.usable[places]).sum()) for column in space.gpus.values())
-    return _difference(starter, space, rest, turns, broken=broken, gpus=lost)
+    return _difference(starter, space, rest, turns, before, broken=broken, gpus=lost)
 
 
 def suspending(starter: Starter, space: Space, turns: Sequence[Turn], gang: Gang) -> WhatIf:
@@ -147,12 +154,22 @@ def _broken(starter: Starter, rest: Space, gang: Gang, gone: set[str]) -> Broken
 
 
 def _difference(
-    starter: Starter, now: Space, then: Space, turns: Sequence[Turn], *, broken: tuple[Broken, ...] = (), gpus: int = 0
+    starter: Starter,
+    now: Space,
+    then: Space,
+    turns: Sequence[Turn],
+    before: Sequence[str] | None = None,
+    *,
+    broken: tuple[Broken, ...] = (),
+    gpus: int = 0,
 ) -> WhatIf:
-    before, after = play(starter, now, turns), play(starter, then, turns)
+    if before is None:
+        before = play(starter, now, turns)
+    after = play(starter, then, turns)
+    earlier, later = set(before), set(after)
     return WhatIf(
-        starts=tuple(key for key in after if key not in set(before)),
-        no_longer=tuple(key for key in before if key not in set(after)),
+        starts=tuple(key for key in after if key not in earlier),
+        no_longer=tuple(key for key in before if key not in later),
         broken=broken,
         gpus=gpus,
     )

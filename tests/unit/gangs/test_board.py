@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from fleet.gangs.answering import answer
 from fleet.gangs.board import read
+from fleet.gangs.diagnosis import whatif
 from fleet.gangs.diagnosis.rooms import Rooms
+from fleet.gangs.questions import Question
 from fleet.ports.gangs import QueueObject, Quota, Ref
 from tests.gang_builders import later
 from tests.unit.gangs.scenes import GPU, OUT, a_gang, a_room
@@ -60,3 +65,21 @@ def test_gangs_that_hold_gpus_for_nothing_come_with_the_most_first() -> None:
     some, more = a_gang("some", 3, placed=1), a_gang("more", 4, placed=2)
     board = read({g.key: g for g in (some, more)}, [], Rooms([a_room("a")]))
     assert [g.name for g in board.held_idle] == ["more", "some"]
+
+
+def test_several_what_ifs_of_one_moment_play_the_present_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms = Rooms([a_room("a", out=OUT), a_room("b", out=OUT), a_room("c")])
+    gangs = [a_gang("now", 1), a_gang("next", 1, created_at=later(5)), a_gang("last", 1, created_at=later(9))]
+    board = read({gang.key: gang for gang in gangs}, [], rooms)
+    plays: list[int] = []
+    real = whatif.play
+    monkeypatch.setattr(whatif, "play", lambda *told: plays.append(1) or real(*told))
+    asked = [Question("return", ("a",)), Question("return", ("a", "b")), Question("drain", ("c",))]
+    told = answer(board, asked, lambda: False)
+    assert [[one.title for one in answered.starts] for answered in told] == [
+        ["PodGroup next"],
+        ["PodGroup next", "PodGroup last"],
+        [],
+    ]
+    assert [one.title for one in told[2].no_longer] == ["PodGroup now"]
+    assert board.starting == (gangs[0].key,) and len(plays) == len(asked)
