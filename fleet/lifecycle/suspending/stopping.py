@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 
+from fleet.gangs.models import GangRow
 from fleet.inventory.models import Node
 from fleet.lifecycle import intents
 from fleet.lifecycle.context import Context
@@ -144,13 +145,11 @@ def _before(ctx: Context, job: Job) -> bool:
 def _ask(ctx: Context, job: Job, pods: Sequence[PodSeen]) -> Suspension | None:
     """Row and intent, committed before anything is written. None: the drain of another node was faster."""
     op, now = uuid.uuid4(), ctx.now
-    gangs = {pod.gang for pod in pods if pod.gang}
-    ran = Node.objects.filter(cluster_id=ctx.workflow.cluster_id, gone_at=None, gang__in=gangs)
-    nodes = set(ran.values_list("name", flat=True)) if gangs else set()
+    nodes = _ran_on(ctx, pods)
     row = Suspension(
         op_id=op, cluster_id=ctx.workflow.cluster_id, workflow=ctx.workflow, step=ctx.step, kind=job.kind,
         namespace=job.namespace, name=job.name, uid=job.uid, generation=job.generation,
-        mark=f"{ctx.workflow.incident_id or ctx.workflow.label}/{op}", nodes=sorted(nodes | {ctx.node_name}),
+        mark=f"{ctx.workflow.incident_id or ctx.workflow.label}/{op}", nodes=sorted(nodes),
         begun_at=now, asked_at=now, until=now + timedelta(seconds=ctx.timing.suspend_most),
     )  # fmt: skip
     before = {"pods": {pod.uid: pod.key for pod in pods}, "mark": row.mark, "generation": job.generation}
@@ -163,6 +162,18 @@ def _ask(ctx: Context, job: Job, pods: Sequence[PodSeen]) -> Suspension | None:
         return None
     ctx.lifecycle.state = NodeState.DRAINING
     return row
+
+
+def _ran_on(ctx: Context, pods: Sequence[PodSeen]) -> set[str]:
+    """Where the job has pods, as the observer last saw its gang."""
+    cluster, keys = ctx.workflow.cluster_id, {pod.key for pod in pods}
+    rows = GangRow.objects.filter(cluster_id=cluster, gone_at=None, nodes__contains=[ctx.node_name])
+    found = {name for row in rows if any(member[0] in keys for member in row.members) for name in row.nodes}
+    gangs = {pod.gang for pod in pods if pod.gang}
+    if gangs:
+        nodes = Node.objects.filter(cluster_id=cluster, gone_at=None, gang__in=gangs)
+        found |= set(nodes.values_list("name", flat=True))
+    return found | {ctx.node_name}
 
 
 def _join(ctx: Context, row: Suspension) -> bool:
