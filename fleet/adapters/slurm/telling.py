@@ -87,7 +87,12 @@ class Telling:
             found.append(
                 "This Slurm takes no changes of nodes by REST (before 23.02): name its scontrol with --scontrol."
             )
-        elif not self.rest.at_least(REQUEUE_BY_REST):
+            return found
+        if not self.rest.at_least(RESERVE_BY_REST):
+            found.append(
+                "This Slurm takes no reservation by REST (before 25.05): without --scontrol no node is tested."
+            )
+        if not self.rest.at_least(REQUEUE_BY_REST):
             found.append(
                 "This Slurm requeues no job by REST (before 26.05): without --scontrol a drain waits for its jobs."
             )

@@ -2,8 +2,8 @@
 
 Decides how a job of a test is found again (by its name, and by what it has left where Slurm has forgotten it), what its
 states mean, and when its node is lent to it. What is to be done next is read from Slurm alone, so that a second call of
-each line finds what the first one did. Refuses to submit what is there, and to take a run without its last line for one
-that succeeded.
+each line finds what the first one did. Refuses to submit what is there, to hand on what was printed before its last
+line can have come, and whatever needs more rights than the user's who acts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from fleet.adapters.slurm import Space, scripts, submitting
@@ -40,10 +41,13 @@ class Testing:
 
     def begin(self, request: JobRequest) -> None:
         """Reserve the node, then submit; a look at the job lifts the drain for it. Idempotent by name."""
-        if not self._space.output:
+        if request.privileged:
+            raise PermanentError(f"No privileged Job can be started on {request.node}: it is a node of Slurm alone.")
+        if not self._space.output or not Path(self._space.output).is_dir():
+            lacks = f"{self._space.output} is none here" if self._space.output else "none is set"
             raise PermanentError(
-                "Tests on Slurm need a folder that the nodes and Muster's workers see at the same path: "
-                "MUSTER_SLURM_TEST_OUTPUT. Until then a person tests the node and skips the step, or aborts.",
+                "Tests on Slurm need a folder that the nodes and Muster's workers see at the same path "
+                f"(MUSTER_SLURM_TEST_OUTPUT): {lacks}. Until then a person tests the node and skips the step.",
                 code="slurm_no_tests",
             )
         name = self._name(request.name)
@@ -93,7 +97,8 @@ class Testing:
         return f"{job}.{self._by}"
 
     def _left(self, name: str) -> tuple[str | None, int | None]:
-        return scripts.left(self._space.output, name, self._numbers.get(name))
+        folder = self._space.output
+        return scripts.left(folder, name, self._numbers.get(name)) if folder else (None, None)
 
     def _jobs(self, name: str) -> list[dict[str, Any]]:
         """Those of that name that Slurm still knows, the oldest first. All jobs are asked for until it is known."""
@@ -120,7 +125,7 @@ class Testing:
         ended = moment(raw.get("end_time"))
         if state & {"COMPLETED", "FAILED"} and (ended is None or self._clock.now() - ended < ARRIVES):
             return JobSeen("running", "It has ended; its output is not here yet.")
-        return JobSeen("failed", f"Slurm: {word}.")
+        return JobSeen("succeeded") if "COMPLETED" in state else JobSeen("failed", f"Slurm: {word}.")
 
 
 def _judged(code: int, said: str) -> JobSeen:

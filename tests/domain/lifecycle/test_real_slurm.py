@@ -1,19 +1,23 @@
-"""The engine heals a node of a real Slurm: its jobs requeued, its host booted, its drain lifted when it is well."""
+"""The engine heals a node of a real Slurm: its jobs requeued, its host booted and tested, its drain lifted when it is
+well."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleet.adapters import slurm as adapter
-from fleet.adapters.slurm import Connection, Scontrol
+from fleet.adapters.slurm import Connection, Scontrol, Space
 from fleet.health.models import Incident, Signal
-from fleet.lifecycle import services
 from fleet.lifecycle.context import Ports
 from fleet.lifecycle.models import Workflow
+from fleet.lifecycle.validation.models import ValidationResult, ValidationRun
 from fleet.ports.cluster import HOLD_ANNOTATION
+from tests.diagnostics import dcgm4, nccl
 from tests.domain.lifecycle.conftest import Build, again, fault, state_of
 from tests.domain.lifecycle.test_drain_jobs import planned_drain
 from tests.domain.lifecycle.world import World
@@ -26,12 +30,40 @@ NODE = "gpu-02"
 
 
 @pytest.fixture
-def world(build: Build, real: Slurm, connection: Connection, monkeypatch: pytest.MonkeyPatch) -> World:  # noqa: F811
+def tests(real: Slurm, settings: Any) -> Iterator[Path]:  # noqa: F811
+    """Where tests leave what they print, and a suite whose programs print what those of a good node do."""
+    folder = real.folder / "tests"
+    folder.mkdir()
+    (folder / "dcgm").write_text(dcgm4(), encoding="utf-8")
+    (folder / "nccl").write_text(nccl(), encoding="utf-8")
+    (folder / "suites.yaml").write_text(
+        f"""
+version: 1
+suites:
+  - name: hall
+    tests:
+      - dcgm: {{command: [cat, {folder}/dcgm]}}
+      - nccl: {{command: [cat, {folder}/nccl]}}
+""",
+        encoding="utf-8",
+    )
+    settings.SUITES_FILE = str(folder / "suites.yaml")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def world(
+    build: Build,
+    real: Slurm,  # noqa: F811
+    connection: Connection,  # noqa: F811
+    tests: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> World:
     """The engine's world, whose cluster is the real Slurm and whose BMC boots the real node's slurmd."""
     reader = adapter.reader(connection)
-    actor = adapter.actor(
-        connection, "muster-0123456789abcdef", Scontrol(shutil.which("scontrol") or "", str(real.config), real.token)
-    )
+    command = Scontrol(shutil.which("scontrol") or "", str(real.config), real.token)
+    actor = adapter.actor(connection, "muster-0123456789abcdef", command, Space(str(tests)))
     seen = reader.node(NODE)
     found = build(NODE, uid=seen.uid, boot_id=seen.boot_id)
 
@@ -43,7 +75,7 @@ def world(build: Build, real: Slurm, connection: Connection, monkeypatch: pytest
 
     def ports_of(cluster: Any) -> Ports:
         return Ports(reader, actor, found, found.target, lambda: actor.claim_lease("muster-0123456789abcdef", 60),
-                     shows_why=True)  # fmt: skip
+                     shows_why=True, tests_on_host=True)  # fmt: skip
 
     monkeypatch.setattr(found, "reset", reset)
     monkeypatch.setattr(found, "ports_of", ports_of)
@@ -66,10 +98,12 @@ def test_a_fault_is_healed_and_the_job_starts_again(world: World, real: Slurm) -
     assert real.boot_time(NODE) != before and "DRAIN" in real.state(NODE)
     shown = real.scontrol("show", "node", NODE)
     assert f"Reason=Muster hold {again(workflow).hold_value} by muster-0123456789abcdef: {title(workflow)}" in shown
-    goes_on(world, lambda: again(workflow).blocked_code == "slurm_no_tests")
-    services.skip_step(workflow.pk, "ann", "tested by hand: dcgmi diag -r 3 passed", world.clock.now())
     goes_on(world, lambda: again(workflow).state == "succeeded")
-    assert state_of(NODE) == "in_service" and "DRAIN" not in real.state(NODE)
+    assert state_of(NODE) == "in_service" and "DRAIN" not in real.state(NODE) and real.reservations() == []
+    tested = ValidationRun.objects.order_by("pk").values_list("test", "result")
+    assert list(tested) == [("dcgm", "passed"), ("nccl", "passed")]
+    busbw = ValidationResult.objects.get(name="busbw")
+    assert (busbw.value, busbw.unit) == (470.0, "GB/s") and busbw.key, "kept as a baseline for others"
     until(lambda: real.jobs().get(job) == "RUNNING")
 
 
