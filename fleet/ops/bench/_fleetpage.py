@@ -12,6 +12,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +23,11 @@ WARM = 5
 FILTERS = ("?verdict=unhealthy", "?rack=r003", "?q=-07", "?state=held", "?view=table")
 
 
-def fill(nodes: int) -> None:
+def _in_its_rack(n: int) -> str:
+    return f"gpu-r{n // 32:03d}-{n % 32:02d}"
+
+
+def fill(nodes: int, name: Callable[[int], str] = _in_its_rack) -> None:
     """The cluster and its nodes, with a verdict, a state and here and there a workflow."""
     from fleet.health.models import Incident, NodeVerdict
     from fleet.inventory.models import Cluster, Mode, Node, Pool
@@ -38,7 +43,7 @@ def fill(nodes: int) -> None:
     pool = Pool.objects.create(cluster=cluster, name="train")
     rows = Node.objects.bulk_create(
         Node(
-            cluster=cluster, pool=pool, name=f"gpu-r{n // 32:03d}-{n % 32:02d}", uid=f"uid-{n}", managed=True,
+            cluster=cluster, pool=pool, name=name(n), uid=f"uid-{n}", managed=True,
             ready=True, rack=f"r{n // 32:03d}", leaf=f"leaf-{n // 64:03d}", gpu_capacity=8, first_seen_at=now,
             heartbeat_at=now, seen_at=now, boot_id=f"boot-{n}",
         )
@@ -107,9 +112,9 @@ def measure() -> dict[str, float]:
         body = client.get(page).content
     return {
         "n": REQUESTS,
-        **_spread("", plain),
-        **_spread("filtered_", filtered),
-        **_spread("changed_", changed),
+        **spread("", plain),
+        **spread("filtered_", filtered),
+        **spread("changed_", changed),
         "publish_p50_ms": round(statistics.median(publishing), 1),
         "publish_still_ms": round(statistics.median(fleet.told() for _ in range(WARM)), 1),
         "queries": len(seen),
@@ -117,7 +122,7 @@ def measure() -> dict[str, float]:
     }
 
 
-def _spread(kind: str, taken: list[tuple[float, float]]) -> dict[str, float]:
+def spread(kind: str, taken: list[tuple[float, float]]) -> dict[str, float]:
     took, used = sorted(seconds for seconds, _cpu in taken), [cpu for _seconds, cpu in taken]
     return {
         f"{kind}p50_ms": round(statistics.median(took), 1),

@@ -57,8 +57,12 @@ class Scene:
         return self.last
 
 
+def name_of(n: int) -> str:
+    return f"n{n:05d}"
+
+
 def scene(nodes: int) -> Scene:
-    names = [f"n{n:05d}" for n in range(nodes)]
+    names = [name_of(n) for n in range(nodes)]
     made = Scene({name: a_node(name, n) for n, name in enumerate(names)}, [], list(_queues()), [], {})
     made.outs = {
         name: Out("draining", "Xid 79 on GPU 3", T0, T0 + timedelta(hours=n % 7)) for name, n in _hundredth(names)
