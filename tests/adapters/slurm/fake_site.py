@@ -146,7 +146,7 @@ class FakeSite(FakeRest):
 
     def _try(self, job: dict[str, Any]) -> None:
         mine = next((one for one in self.data["reservations"] if one["name"] == job["resv_name"]), None)
-        node = mine["node_list"] if mine else job["required_nodes"]
+        node = mine["node_list"].partition(",")[0] if mine else job["required_nodes"]
         busy = any(one["nodes"] == node and one["job_state"] == ["RUNNING"] for one in self.data["jobs"])
         if (job["resv_name"] and mine is None) or busy or self.words(node) & {"DRAIN", "DOWN"}:
             return

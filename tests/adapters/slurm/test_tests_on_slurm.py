@@ -18,7 +18,7 @@ import pytest
 from fleet.adapters import slurm as adapter
 from fleet.adapters.slurm import Connection, Scontrol, Space
 from fleet.inventory import owners
-from fleet.ports.cluster import HOLD_ANNOTATION, ClusterActor, HoldRequest, JobRequest, JobSeen, NodeSeen
+from fleet.ports.cluster import HOLD_ANNOTATION, JOB_DEADLINE, ClusterActor, HoldRequest, JobRequest, JobSeen, NodeSeen
 from fleet.ports.errors import PermanentError, TemporaryError
 from tests.adapters.slurm.fake_rest import running
 from tests.adapters.slurm.fake_site import US, FakeSite
@@ -232,6 +232,42 @@ def test_where_slurm_is_away_every_line_says_so(hall: Hall) -> None:
         with pytest.raises(TemporaryError, match="cannot be reached") as caught:
             line()
         assert caught.value.code == "slurm_unreachable"
+
+
+@fake_alone
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("TIMEOUT", f"{JOB_DEADLINE}: Slurm ended it at its time limit."), ("CANCELLED", "Slurm: CANCELLED."),
+     ("NODE_FAIL", "Slurm: NODE_FAIL."), ("OUT_OF_MEMORY", "Slurm: OUT_OF_MEMORY."), ("ODD_NEW", "Slurm: ODD_NEW.")],
+)  # fmt: skip
+def test_a_run_that_slurm_ended_is_no_success_whatever_it_printed(hall: Hall, state: str, said: str) -> None:
+    hall.begins("sleep 50")
+    until(lambda: hall.looks().phase == "running")
+    assert isinstance(hall.site, FakeSite)
+    (job,) = hall.site.data["jobs"]
+    job["job_state"] = [state]
+    Path(job["standard_output"].replace("%j", str(job["job_id"]))).write_text("half of it\n", encoding="utf-8")
+    assert hall.looks() == JobSeen("failed", said) and hall.log() == "half of it\n"
+
+
+@fake_alone
+def test_a_reservation_that_somebody_changed_lifts_no_drain(hall: Hall) -> None:
+    hall.begins()
+    assert isinstance(hall.site, FakeSite)
+    (booked,) = hall.site.data["reservations"]
+    good = dict(booked)
+    for change in (
+        {"node_list": "gpu-02,gpu-03"}, {"users": f"{US},kim"}, {"users": ""}, {"accounts": "llm"}, {"groups": "ml"},
+        {"flags": ["SPEC_NODES"]}, {"end_time": good["start_time"] + 3600}, {"start_time": good["start_time"] + 3600},
+    ):  # fmt: skip
+        booked.clear()
+        booked.update(good | change)
+        with pytest.raises(PermanentError) as caught:
+            hall.looks()
+        assert caught.value.code == "slurm_reserved" and "DRAIN" in hall.site.state(NODE), change
+    booked.clear()
+    booked.update(good)
+    hall.ends()
 
 
 @fake_alone
