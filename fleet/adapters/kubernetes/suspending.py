@@ -18,7 +18,7 @@ from fleet.adapters.kubernetes.errors import refused
 from fleet.adapters.kubernetes.jobkinds import BY_KIND, KINDS, RAY_CLUSTER, WORKLOAD, Kind
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.cluster import PodSeen
-from fleet.ports.errors import NotFound, PermanentError
+from fleet.ports.errors import NotFound, PermanentError, TemporaryError
 from fleet.ports.shapes import items, mapping, text, texts, whole
 from fleet.ports.suspends import MARK, WISH, Job, JobKind
 
@@ -100,6 +100,11 @@ class KubernetesSuspends:
         return [raw for raw in items(page.get("items")) if not mapping(raw.get("metadata")).get(_DELETED)]
 
     def read(self, kind: JobKind, namespace: str, name: str) -> Job:
+        """A kind that is not served now may be served again, with its objects: that is no word on the object."""
+        try:
+            self._root(BY_KIND[kind])
+        except NotFound as error:
+            raise TemporaryError(str(error)) from error
         return _seen(BY_KIND[kind], self._get(BY_KIND[kind], namespace, name))
 
     def change(self, job: Job, suspend: bool | None, mark: str | None) -> None:

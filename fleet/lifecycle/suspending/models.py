@@ -17,8 +17,7 @@ class Suspension(models.Model):
     """
 
     ASKED, SUSPENDED, RESUMING = "asked", "suspended", "resuming"
-    RESUMED, LEFT, REFUSED = "resumed", "left", "refused"
-    OPEN = (ASKED, SUSPENDED, RESUMING)
+    RESUMED, LEFT = "resumed", "left"
 
     op_id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     cluster_id = models.BigIntegerField()

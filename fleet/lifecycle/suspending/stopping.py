@@ -204,9 +204,8 @@ def _write(ctx: Context, port: Suspends, row: Suspension, job: Job) -> Not | str
         if ctx.now < row.begun_at + timedelta(seconds=ctx.timing.suspend_wait):
             return ""  # looked at again soon; the mark tells
         return Not(f"Whether {job.title} is suspended is not known: {_short(error)} Its pods are evicted.")
-    except PermanentError as error:
+    except PermanentError as error:  # an earlier call may be on its way still: the sweep ends the row when it is not
         intents.resolve_all([row.pk], intents.REFUSED, str(error), ctx.now)
-        close(row, Suspension.REFUSED, str(error), ctx.now)
         return Not(f"{job.title} is not suspended: {_short(error)}")
     landed(row, ctx)
     return row.title

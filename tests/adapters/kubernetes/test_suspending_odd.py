@@ -100,6 +100,13 @@ def test_a_maker_whose_kind_is_not_served_keeps_its_job(api: ApiServer, script: 
     assert job is not None and job.refusal == "is made by JobSet llm, which may start and stop it itself"
 
 
+def test_a_kind_that_is_not_served_now_is_no_word_on_its_objects(api: ApiServer, script: Script) -> None:
+    """Its definition may be away for a moment; whoever waits to start a job again must not take it for gone."""
+    served(script)
+    with pytest.raises(TemporaryError):
+        KubernetesSuspends(api, {"train": []}).read("JobSet", "train", "llm")
+
+
 def test_a_maker_of_the_same_word_in_another_group_is_another_kind(api: ApiServer, script: Script) -> None:
     served(script, JOBSET)
     script.on(JOB, answer(200, body("j", **under("JobSet", "s", "jobs.example.org"))))
