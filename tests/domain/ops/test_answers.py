@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +14,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from fleet import wiring
+from fleet.gangs.models import GangMoment
 from fleet.inventory.models import Bmc, Node
 from fleet.lifecycle.machine import WorkflowState
+from fleet.lifecycle.models import Suspension
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.cluster import HOLD_ANNOTATION
-from tests.builders import a_cluster, a_node, a_workflow, an_incident
+from tests.builders import T0, a_cluster, a_node, a_workflow, an_incident
 
 pytestmark = pytest.mark.django_db
 
@@ -73,6 +76,22 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bool]]:
 def test_holds_list_names_what_is_left_over(held: list[tuple[str, str, bool]]) -> None:
     a_node(a_cluster())
     assert said("holds", "list") == "demo gpu-r01-01 7/op-1 no workflow: left over\n"
+
+
+def test_holds_list_names_what_stands_on_jobs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person who takes Muster out of a cluster must find everything of ours that is in it."""
+    cluster = a_cluster()
+    monkeypatch.setattr(wiring, "reader", lambda cluster: SimpleNamespace(nodes=list))
+    open_ = {"cluster_id": cluster.pk, "kind": "JobSet", "namespace": "train", "generation": 1, "nodes": ["gpu-1"]}
+    times = {"begun_at": T0, "asked_at": T0, "until": T0 + timedelta(hours=1)}
+    Suspension.objects.create(name="llm", uid="u-1", mark="7/op-1", **open_, **times)
+    Suspension.objects.create(name="over", uid="u-2", mark="7/op-2", ended_at=T0, **open_, **times)
+    facts = {"job": "train/ray", "mark": "8/op-3/600", "incident": 8, "until": (T0 + timedelta(hours=1)).isoformat()}
+    for what in ("kept", "returned"):
+        GangMoment.objects.create(cluster=cluster, gang_key="k", at=T0, kind="kept", what=what, facts=facts)
+    suspended, kept = said("holds", "list").splitlines()
+    assert suspended.startswith("demo JobSet train/llm 7/op-1 Suspended for the drain of gpu-1; started again when")
+    assert kept.startswith("demo RayJob train/ray 8/op-3/600 Its Ray cluster stays") and "incident 8" in kept
 
 
 def test_holds_release_takes_only_our_mark_and_needs_a_reason(held: list[tuple[str, str, bool]]) -> None:

@@ -1,4 +1,5 @@
-"""`manage.py holds list|release`: every hold of ours in every cluster, as the clusters themselves tell it."""
+"""`manage.py holds list|release`: every hold of ours in every cluster, as the clusters themselves tell it; and what of
+ours stands on jobs, which ends by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from fleet import wiring
 from fleet.inventory.models import Cluster
-from fleet.lifecycle import holds
+from fleet.lifecycle import holds, on_jobs
 from fleet.lifecycle.services import Refused
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.errors import PortError
@@ -44,6 +45,8 @@ class Command(BaseCommand):
 
     def _one(self, cluster: Cluster, options: dict[str, Any]) -> int:
         failed = 0
+        for job in on_jobs.found(cluster) if options["action"] == "list" else ():
+            self.stdout.write(f"{cluster.name} {job.job} {job.value} {job.text}")
         for hold in holds.found(cluster, wiring.reader(cluster)):
             if options["action"] == "list":
                 self.stdout.write(f"{cluster.name} {hold.node} {hold.value} {hold.text}")
