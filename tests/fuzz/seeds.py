@@ -138,7 +138,21 @@ def _slurm() -> list[bytes]:
         "tres_req_str": "cpu=1,gres/gpu=8",
     }
     whole = _json(
-        {"nodes": [node, 7], "jobs": [job, None], "partitions": [{"name": "a", "partition": {"state": ["UP"]}}]}
+        {
+            "nodes": [node, 7],
+            "jobs": [job, None],
+            "partitions": [{"name": "a", "partition": {"state": ["UP"]}}],
+            "reservations": [
+                {
+                    "name": "muster-hold.17.ab.m",
+                    "node_list": "n1",
+                    "users": "m",
+                    "flags": ["MAINT"],
+                    "start_time": 1,
+                    "end_time": {"set": True, "number": 9},
+                }
+            ],
+        }
     )
     texts = [b"gpu-[01-03,07],x[1-2][3-4]", b"gpu:a:8K,gpu", b"a.eyJleHAiOjF9.b", b"[" * 200, b"n[0-99999999]"]
     return [whole, *texts, *_odd(whole, b"7777", b'"n1"')]

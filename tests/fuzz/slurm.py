@@ -1,4 +1,4 @@
-"""slurmrestd's answers: nodes, jobs and partitions in any version, host lists, tokens and the reasons of our holds.
+"""slurmrestd's answers in any version, host lists, tokens and the reasons of our holds.
 
 Decides that whatever JSON comes is read, and that a mark of ours reads again as it was written. Refuses nothing.
 """
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from fleet.adapters.slurm import jobs, marks, nodes, seen, tokens, values, work
+from fleet.adapters.slurm import jobs, marks, nodes, reservations, seen, submitting, tokens, values, work
 from fleet.adapters.slurm.roots import with_roots
 from fleet.ports.shapes import items, mapping
 from tests.fuzz.texts import storable
@@ -30,8 +30,9 @@ def slurm(data: bytes) -> None:
         answer = mapping(orjson.loads(data))
     except orjson.JSONDecodeError:
         return
+    booked = reservations.those_beside_ours(items(answer.get("reservations")))
     for raw in items(answer.get("nodes")):
-        node = seen.node(raw, NOW)
+        node = seen.node(raw, NOW, booked)
         for text in (node.name, node.ready_reason, node.os_image, *node.annotations.values(), *node.labels):
             storable(text, len(data) + 200)
         nodes.offer(raw, {})
@@ -39,6 +40,6 @@ def slurm(data: bytes) -> None:
     nodes.planned(found)
     for raw in items(answer.get("jobs")):
         assert len(jobs.members(raw)) >= len(work.running(raw)) and work.may_requeue(raw) in (True, False)
-        work.waiting(raw)
+        work.waiting(raw), submitting.said(raw)
     for raw in items(answer.get("partitions")):
         nodes.partition(raw, found, ())

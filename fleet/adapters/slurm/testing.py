@@ -24,6 +24,8 @@ from fleet.ports.errors import NotFound, PermanentError, TemporaryError
 from fleet.ports.shapes import items, strings, text
 
 RUNS = OPEN - {"PENDING", "REQUEUED", "CONFIGURING"}
+HELD = ("held", "hold")
+"""In the reason of a job that waits for a person: its launch or its prolog failed, or somebody holds it."""
 ARRIVES = timedelta(seconds=60)
 """A shared file system shows a file of another host as late as this."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,120}")
@@ -77,10 +79,13 @@ class Testing:
         node, mark = submitting.said(first)
         if not node:
             raise TemporaryError(f"Job {number(first.get('job_id'))} does not tell its node.", code="slurm_error")
-        if state & OPEN and not state & RUNS:
+        waits, why = bool(state & OPEN and not state & RUNS), text(first.get("state_reason")) or "it waits"
+        if waits and not any(word in why.lower() for word in HELD):
             self._lending.open(node)
-            return JobSeen("pending", f"Slurm: {text(first.get('state_reason')) or 'it waits'}.")
+            return JobSeen("pending", f"Slurm: {why}.")
         self._lending.close(node, (mark,))
+        if waits:
+            return JobSeen("failed", f"Slurm does not start it: {why}.")
         return JobSeen("running") if state & RUNS else self._ended(name, first, state)
 
     def log(self, job: str) -> str | None:

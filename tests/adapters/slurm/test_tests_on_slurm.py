@@ -251,6 +251,19 @@ def test_a_run_that_slurm_ended_is_no_success_whatever_it_printed(hall: Hall, st
 
 
 @fake_alone
+@pytest.mark.parametrize("why", ["launch_failed_requeued_held", "JobHeldAdmin", "JobHoldMaxRequeue"])
+def test_for_a_job_that_slurm_does_not_start_no_drain_is_lifted(hall: Hall, why: str) -> None:
+    """Such as one whose prolog failed."""
+    hall.begins()
+    assert isinstance(hall.site, FakeSite)
+    hall.site.data["jobs"][0]["state_reason"] = why
+    assert hall.looks() == JobSeen("failed", f"Slurm does not start it: {why}.") and hall.log() is None
+    assert "DRAIN" in hall.site.state(NODE)
+    hall.clears()
+    assert hall.site.jobs() == {} and hall.site.reservations() == []
+
+
+@fake_alone
 def test_a_reservation_that_somebody_changed_lifts_no_drain(hall: Hall) -> None:
     hall.begins()
     assert isinstance(hall.site, FakeSite)
