@@ -128,6 +128,7 @@ def passed_in(path: Path, parameter: str) -> list[ast.expr]:
     return found
 
 
+@cache
 def codes() -> tuple[set[str], list[str]]:
     """Every code in the source, and the places that this test cannot read."""
     found, unread = {error.code for error in errors()}, []

@@ -13,7 +13,7 @@ from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle import engine, grants, services
 from fleet.lifecycle.models import NodeLifecycle, Workflow
 from fleet.policy.models import Cap
-from tests.builders import TestClock, a_bmc, a_cluster, a_node, a_person, an_incident
+from tests.builders import TestClock, a_bmc, a_cluster, a_node, an_incident, people
 from tests.domain.lifecycle.world import World
 
 default_caps = import_module("fleet.policy.migrations.0002_default_caps")
@@ -38,10 +38,10 @@ def build(cluster: Cluster, clock: TestClock, monkeypatch: pytest.MonkeyPatch) -
     """
 
     def make(*names: str, fleet: int = 3, **fields: Any) -> World:
-        default_caps.fill(apps, None)  # a test with real transactions may have emptied the table before this one
+        if not Cap.objects.exists():  # a test with real transactions may have emptied the table before this one
+            default_caps.fill(apps, None)
         Cap.objects.filter(absolute=None).delete()
-        for person in ("ann", "bo", "cho", "minseo", "jiwoo"):
-            a_person(person)
+        people("ann", "bo", "cho", "minseo", "jiwoo")
         for name in names:
             a_bmc(a_node(cluster, name, **fields))
         for number in range(fleet):
