@@ -53,7 +53,7 @@ def same(one: list[Sample], other: list[Sample]) -> bool:
     return repr(one) == repr(other)  # repr, so that NaN equals NaN
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(BODIES)
 def test_well_formed_text_reads_as_the_official_parser_reads_it(body: list[str]) -> None:
     text = "\n".join(body) + "\n"
@@ -92,7 +92,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(body)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(damaged(), min_size=1, max_size=3), st.sampled_from([None, frozenset({b"up", b"x_total"})]))
 def test_damaged_text_reads_the_same_cold_and_warm(bodies: list[bytes], wanted: frozenset[bytes] | None) -> None:
     cache, series = SeriesCache(limit=4), Series()
@@ -105,7 +105,7 @@ def test_damaged_text_reads_the_same_cold_and_warm(bodies: list[bytes], wanted: 
             assert mine == sum(bad.values()), (body, parsed.counts, bad)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), st.lists(st.lists(lines() | st.just("# HELP up x y"), max_size=8), min_size=1, max_size=4))
 def test_lines_that_come_and_go_and_change_places_read_the_same(data: st.DataObject, pieces: list[list[str]]) -> None:
     cache, series = SeriesCache(limit=6), Series()
@@ -119,7 +119,7 @@ def test_lines_that_come_and_go_and_change_places_read_the_same(data: st.DataObj
         assert len(cache) <= 3 * max(6, 2 * len(samples)) + len(samples)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(body: bytes) -> None:
     series = Series()

@@ -115,7 +115,7 @@ keys = st.sampled_from(
 leaves = st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=4) | st.just("2026-05-01T12:00:00Z")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.recursive(leaves, lambda x: st.lists(x, max_size=3) | st.dictionaries(keys, x, max_size=6)), st.binary())
 def test_no_body_raises(shape: Any, raw: bytes) -> None:
     body = json.dumps(shape).encode()

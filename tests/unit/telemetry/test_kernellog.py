@@ -79,7 +79,7 @@ def test_no_nonsense_is_a_time(value: Any) -> None:
     assert read_time(value) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.binary(max_size=300)
     | st.recursive(
@@ -209,7 +209,7 @@ def test_most_lines_say_nothing(text: str) -> None:
     assert match(text) is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.text(max_size=80),
     st.sampled_from(
