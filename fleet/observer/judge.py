@@ -154,7 +154,7 @@ class Judge:
             batch, chosen = self._next(only)
             states = restore.export(self.engine, chosen)
             self.remember(chosen - states.keys())  # what the cycle is just changing
-            if not batch and not states:
+            if not batch and not states and not self.frame.versions.changed():
                 return False
             try:
                 self._write(batch, states)
@@ -185,8 +185,11 @@ class Judge:
         session, now = self.session, self.session.clock.now()
         journal: list[audit.Entry] = []
         plans: list[int] = []
+        became = self.frame.versions.changed()
         with transaction.atomic():
             folded: list[int] = []
+            updated = [(self.facts.ids[node], what) for node, what in became if node in self.facts.ids]
+            detector_changes.note_versions(session.cluster_id, updated, now)
             lately = detector_changes.lately(session.cluster_id, now)
             shape = replace(self.company.shape(), changed=lately.rules, updated=lately.nodes)
             ids = health.apply_edges(
@@ -198,6 +201,7 @@ class Judge:
             if folded:
                 withdraw(folded, "Its fault is shared by many nodes; nothing is done to any one of them for it.", now)
             audit.record(audit.chain_of(session.cluster_id), journal, now)
+        self.frame.versions.written(len(became))
         self.edges += len(batch)
         self.opened += len(ids)
         self.plans += len(plans)

@@ -24,6 +24,7 @@ from fleet.telemetry.columns import Columns
 from fleet.telemetry.names import DeviceKind, Metric
 from fleet.telemetry.series import TOO_MANY, Part
 from fleet.telemetry.targets import Target
+from fleet.telemetry.versions import Versions
 
 Rows = NDArray[np.int64]
 STALE_INTERVALS = 3
@@ -101,6 +102,7 @@ class Frame:
         self._metric_rows: dict[str, array[int]] = {}
         self._metric_arrays: dict[str, Rows] = {}
         self.row_sub = Subs(self)
+        self.versions = Versions()
         self._by_node: dict[int, array[int]] = {}
         self._places: tuple[int, int, dict[str, list[int]]] = (-1, 0, {})  # of the node asked for last
         self._devices_by_node: dict[int, list[int]] = {}

@@ -171,6 +171,8 @@ class Gleaner:
         known = self.frame.target_index.get((node, question.job))
         if known is None and not question.heartbeat:
             return NO_BEAT
+        if question.metric.kind == "gpu":
+            self.frame.versions.of_gpu(node, question.job, labels)
         target = self.frame.target(node, question.job, self._interval(question.job))
         device = self.frame.place(target, part)
         return device if question.heartbeat else self.frame.row(target, question.metric, device, part.sub)

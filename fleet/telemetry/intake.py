@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.telemetry import blanks, names, series
+from fleet.telemetry import blanks, names, series, versions
 from fleet.telemetry.exposition import Labels, Parsed, parse
 from fleet.telemetry.frame import MAX_ROWS_PER_TARGET, Frame, Rows
 from fleet.telemetry.series import REJECTS, Resolver
@@ -57,7 +57,7 @@ class Intake:
         self.frame = frame
         self.resolve = resolve
         self.counts: Counter[str] = Counter()
-        self._wanted = names.wanted()
+        self._wanted = names.wanted() | versions.WANTED
         self._process_start: dict[int, float] = {}
 
     def aliases_changed(self, resolve: Resolver | None = None) -> None:
@@ -113,6 +113,8 @@ class Intake:
     def _new(self, target: Target, name: str, labels: Labels, declared: str) -> int:
         metric = series.metric_of(name)
         if metric is None:
+            if not series.check_host(labels, target.node, self.resolve):
+                self.frame.versions.of_metric(target.node, target.job, name, labels)
             return series.UNWANTED
         noted = labels.place
         if not isinstance(noted, _Noted) or noted.kind != metric.kind:
@@ -131,6 +133,8 @@ class Intake:
         if code:
             target.last_reject = f"{target.job} of {target.node} sent samples of host {said[:100]!r}: {REJECTS[code]}."
             return _Noted(kind, code)
+        if kind == "gpu":
+            self.frame.versions.of_gpu(target.node, target.job, labels)
         part = series.part_of(kind, labels)
         if isinstance(part, int):
             return _Noted(kind, part)

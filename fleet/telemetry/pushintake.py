@@ -16,7 +16,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.telemetry import blanks, names, series
+from fleet.telemetry import blanks, names, series, versions
 from fleet.telemetry.claims import Answers, claims
 from fleet.telemetry.frame import MAX_ROWS_PER_TARGET, NEVER, STALE_INTERVALS, Frame
 from fleet.telemetry.intake import MAX_SKEW_SECONDS
@@ -97,8 +97,9 @@ class PushIntake:
 
     def place(self, labels: dict[str, str], only: str, mono: float) -> int:
         """The row of a series, made at first sight, or a negative reject code."""
-        metric = series.metric_of(labels["__name__"])
-        if metric is None:
+        name = labels["__name__"]
+        metric = series.metric_of(name)
+        if metric is None and name not in versions.BY_METRIC:
             return series.UNWANTED
         node = self._node(labels)
         if isinstance(node, int):
@@ -106,6 +107,11 @@ class PushIntake:
         if only and node != only:
             self.examples[REJECTS[series.OTHER_NODE]] = node
             return series.OTHER_NODE
+        if metric is None:
+            self.frame.versions.of_metric(node, _job(labels, "host"), name, labels)
+            return series.UNWANTED
+        if metric.kind == "gpu":
+            self.frame.versions.of_gpu(node, _job(labels, "gpu"), labels)
         part = series.part_of(metric.kind, labels)
         if isinstance(part, int):
             return part
