@@ -41,6 +41,6 @@ def succeeds_through(death: Death, world: World, start: Callable[[World], Workfl
     except Crash:
         world.queue.clear()
         world.run(PATIENCE, succeeded)
-    assert death.visits, f"nothing came by {death.place}"
+    assert death.visits >= death.nth, f"nobody died at visit {death.nth} of {death.place}"
     assert succeeded()
     return workflow
