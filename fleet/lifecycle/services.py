@@ -16,7 +16,7 @@ from django.db.models import F, QuerySet
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Cluster, Mode
-from fleet.lifecycle import approving, forcing, grants, intents, planner, tripping
+from fleet.lifecycle import approving, forcing, grants, intents, planner, skipping, tripping
 from fleet.lifecycle.fence import Change, Stale, write
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
@@ -27,8 +27,6 @@ from fleet.policy import asking
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.tickets import services as tickets
 from fleet.tickets.models import Ticket
-
-SKIPPABLE = (DRAIN, VALIDATE, SOAK)
 
 
 class Refused(Exception):
@@ -96,8 +94,8 @@ def skip_step(workflow_id: int, actor: str, reason: str, now: datetime) -> None:
     verb = workflow.verb
     if not reason.strip():
         raise Refused("Skipping a step takes a reason.")
-    if workflow.state not in (WorkflowState.RUNNING, WorkflowState.BLOCKED) or verb not in SKIPPABLE:
-        raise Refused(f"{verb or 'This'} cannot be skipped; only drain, validate and soak can.")
+    if said := skipping.refusal(workflow, now):
+        raise Refused(said)
     Step.objects.filter(workflow=workflow, index=workflow.step, attempt=workflow.attempt).update(
         state="skipped", ended_at=now, text=f"Skipped by {actor}: {reason}"[:500]
     )

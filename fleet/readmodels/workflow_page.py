@@ -17,10 +17,11 @@ from django.utils.translation import gettext_lazy as lazy
 from fleet.access.rights import APPROVE, OPERATE
 from fleet.audit.models import AuditRow
 from fleet.audit.services import chain_of
+from fleet.lifecycle import skipping
 from fleet.lifecycle.machine import ENDED_WORKFLOW_STATES
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
 from fleet.lifecycle.playbooks import CLAIMS, remedy_index
-from fleet.lifecycle.services import SKIPPABLE
+from fleet.lifecycle.skipping import SKIPPABLE
 from fleet.policy.models import Approval, ApprovalVote
 from fleet.readmodels import explain, phrases, words, workflow_facts
 from fleet.readmodels.packed import rebuilt, rows_of
@@ -104,6 +105,7 @@ class WorkflowPage:
     rungs: list[Rung] = field(default_factory=list)
     record: str = ""
     halt: Halt | None = None
+    unskippable: str = ""
 
     @property
     def stalled(self) -> bool:
@@ -197,6 +199,14 @@ def _surround(page: WorkflowPage, steps: list[Step], now: datetime) -> None:
     page.rungs = workflow_facts.rungs_of(workflow, steps)
     page.record = workflow_facts.record_of(workflow, _remedy(workflow), now)
     page.halt = workflow_facts.halt_of(workflow, now)
+    page.unskippable = _unskippable(workflow, now)
+
+
+def _unskippable(workflow: Workflow, now: datetime) -> str:
+    """Why its present step may be skipped by nobody, or not by one person; "" if it may."""
+    if workflow.verb not in SKIPPABLE:
+        return _("Only a drain, a validation or a soak can be skipped.")
+    return phrases.told(skipping.refusal(workflow, now)) if workflow.state in RETRYABLE else ""
 
 
 def _remedy(workflow: Workflow) -> str:
@@ -288,8 +298,8 @@ def refusal(page: WorkflowPage, act: str, may_operate: bool, may_approve: bool, 
         return ""
     if act in ADDED:
         return "" if workflow.blocked_code in ADDED[act][0] else str(ADDED[act][1])
-    if act == "skip" and workflow.verb not in SKIPPABLE:
-        return _("Only a drain, a validation or a soak can be skipped.")
+    if act == "skip" and page.unskippable:
+        return page.unskippable
     if workflow.state == "waiting":
         return _("It waits for an approval first.")
     if workflow.state == "repair":

@@ -80,7 +80,7 @@ def _ray_head(ctx: Context, heads: Sequence[PodSeen]) -> Blocked | None:
     if exposed:
         text = (
             f"{names} is the head of a Ray cluster without fault tolerance: draining it loses the whole cluster's "
-            f"work. It is never drained so. Its owner ends or moves the cluster, or a person skips the drain."
+            f"work. It is never drained so. Its owner ends or moves the cluster, or a person aborts."
         )
         return Blocked("ray_head", text, 300)
     said = forcing.agreed(ctx.workflow, approvals.RAY_HEAD, ctx.now)
@@ -88,9 +88,7 @@ def _ray_head(ctx: Context, heads: Sequence[PodSeen]) -> Blocked | None:
     if said.state == Approval.APPROVED and set(uids) <= said.pods:
         return None
     if said.state == Approval.REJECTED and set(uids) <= said.pods:
-        text = (
-            f"{names} is the head of a Ray cluster, and its drain was rejected ({said.text}). A person skips or aborts."
-        )
+        text = f"{names} is the head of a Ray cluster, and its drain was rejected ({said.text}). A person aborts."
         return Blocked("ray_head", text, 300)
     if not (said.state == Approval.PENDING and set(uids) == said.pods):
         reason = "The head of a Ray cluster runs on the node that is to be drained."

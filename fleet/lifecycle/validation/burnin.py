@@ -97,9 +97,13 @@ def _test(found: ValidationRun) -> Test | None:
 
 
 def _hungry(ports: Ports) -> str:
-    """Who waits for GPUs, as a sentence; "" when nobody does. Whoever it is goes before."""
+    """Who waits for GPUs, as a sentence; "" when nobody does. Whoever it is goes before.
+
+    One that asks for devices by resource claims tells no number of GPUs, and may well mean some.
+    """
     try:
-        waiting = [pod for pod in ports.reader.unscheduled_pods() if pod.gpus and not pod.finished]
+        pods = ports.reader.unscheduled_pods()
+        waiting = [pod for pod in pods if (pod.gpus or pod.claims) and not pod.finished]
     except PortError as error:
         return f"Whether work waits is not known: {error}"
     return f"{waiting[0].key} waits for GPUs." if waiting else ""

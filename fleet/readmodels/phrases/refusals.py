@@ -15,6 +15,11 @@ REFUSALS: tuple[str, ...] = (
     noop("%(label)s is %(state)s: there is nothing to retry."),
     noop("Skipping a step takes a reason."),
     noop("%(verb)s cannot be skipped; only drain, validate and soak can."),
+    noop("Work runs on %(node)s (pods: %(n)s), and what follows the drain would end it without a word."),
+    noop(
+        "Let the drain wait for nobody, force what a budget keeps if another person agrees, or have the work ended; "
+        "then it can be skipped."
+    ),
     noop("Aborting takes a reason."),
     noop("%(label)s has ended already."),
     noop("It is being released already."),

@@ -30,7 +30,7 @@ STEPS: dict[str, Reason] = {
         lazy("A PodDisruptionBudget refuses to let a pod go now."),
         WORK,
         lazy("The budget yields: another replica becomes ready, or its job ends."),
-        lazy("Ask the owner of the job; raise the budget; force the drain, if another person agrees; or skip it."),
+        lazy("Ask the owner of the job; raise the budget; or force the drain, if another person agrees."),
         (
             noop("PDB %(budgets)s keeps %(names)s. Waits for a person's approval to delete them."),
             noop("PDB %(budgets)s keeps %(names)s."),

@@ -16,7 +16,7 @@ WORKLOADS: dict[str, Reason] = {
         lazy("Other nodes of the same gang are to be drained too; they wait for each other, so that it stops once."),
         GUARD,
         lazy("The others arrive, or the time of waiting for them is over."),
-        lazy("Nothing; or skip the drain of a node with a reason."),
+        lazy("Nothing; or let the drain wait for nobody, with a reason."),
         (
             noop(
                 "%(n)s nodes of gang %(gang)s are to be drained. Waits until %(until)s UTC for %(names)s, "
@@ -29,7 +29,7 @@ WORKLOADS: dict[str, Reason] = {
         lazy("Its gang was interrupted lately and is not interrupted twice."),
         GUARD,
         lazy("The gang has had its time to start again."),
-        lazy("Wait; or skip the drain with a reason."),
+        lazy("Wait; or let the drain wait for nobody, with a reason."),
         (
             noop(
                 "Gang %(gang)s was interrupted at %(at)s UTC by %(by)s and starts again. "
@@ -42,7 +42,7 @@ WORKLOADS: dict[str, Reason] = {
         lazy("Another node of the same Kueue workload is out; Kueue replaces one, and evicts the whole when two are."),
         GUARD,
         lazy("The workload is whole again, or the latest time that is named."),
-        lazy("Wait; or skip the drain's waiting with a reason if the node is needed at once."),
+        lazy("Wait; or let the drain wait for nobody, with a reason, if the node is needed at once."),
         (
             noop(
                 "Kueue workload %(name)s loses one node at a time, and %(by)s drains %(node)s. Waits until %(until)s "
@@ -68,7 +68,7 @@ WORKLOADS: dict[str, Reason] = {
         lazy("Stopping the work later loses less than stopping it now."),
         WORK,
         lazy("The checkpoint or the job's end, or the latest time that is named."),
-        lazy("Wait; or skip the drain's waiting with a reason if the node is needed at once."),
+        lazy("Wait; or let the drain wait for nobody, with a reason, if the node is needed at once."),
         (
             noop(
                 "Waits for the %(what)s of %(gang)s, expected at %(at)s UTC. Stopping its work now loses "
@@ -91,19 +91,14 @@ WORKLOADS: dict[str, Reason] = {
         lazy("the head of a Ray cluster"),
         lazy("The head of a Ray cluster runs on the node; its loss ends the cluster's work."),
         PEOPLE,
-        lazy(
-            "A person approves the move of a head that has fault tolerance; the cluster ends; or the drain is skipped."
-        ),
-        lazy("Ask the owner of the Ray cluster; approve, or skip the drain with a reason."),
+        lazy("A person approves the move of a head that has fault tolerance, or the cluster ends."),
+        lazy("Ask the owner of the Ray cluster; then approve, or abort with a reason."),
         (
             noop(
                 "%(names)s is the head of a Ray cluster without fault tolerance: draining it loses the whole cluster's "
-                "work. It is never drained so. Its owner ends or moves the cluster, or a person skips the drain."
+                "work. It is never drained so. Its owner ends or moves the cluster, or a person aborts."
             ),
-            noop(
-                "%(names)s is the head of a Ray cluster, and its drain was rejected (%(why)s). "
-                "A person skips or aborts."
-            ),
+            noop("%(names)s is the head of a Ray cluster, and its drain was rejected (%(why)s). A person aborts."),
             noop(
                 "%(names)s is the head of a Ray cluster that %(saved)s. Waits for a person's approval: with it the "
                 "head moves, and the workers wait for it for some minutes."
@@ -117,7 +112,7 @@ WORKLOADS: dict[str, Reason] = {
         lazy("Pods come back to the node although it is held, because they tolerate its cordon."),
         WORK,
         lazy("Their owner keeps them away."),
-        lazy("Ask the named owner to remove the toleration; or skip the drain with a reason."),
+        lazy("Ask the named owner to remove the toleration, or to end the pods."),
         (
             noop(
                 "Pods of %(owners)s come back to this node although it is held: they tolerate its cordon. "

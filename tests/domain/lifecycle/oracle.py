@@ -152,12 +152,17 @@ class Oracle:
             self._powered(act, workflow, effective)
         if act.kind == "fence" and act.node not in self.storm.off:
             raise Violation(f"{act.node} was fenced while its power was on")
-        if act.kind in (RESET_GPU, "provision") and any(pod.node == act.node for pod in self.storm.pods.values()):
-            raise Violation(f"{act.kind} on {act.node} while work runs there")
+        if act.kind in (RESET_GPU, "provision") or (act.kind == "power" and workflow.verb != "fence"):
+            self._drained(act)
         if act.kind == "uncordon":
             self._uncordoned(act, workflow, bad)
         if act.kind == "job":
             self.tested_at[act.node] = self.storm.clock.monotonic()
+
+    def _drained(self, act: Act) -> None:
+        """Nobody's work stands on the node; what is ending is bounded by its grace period."""
+        if any(pod.node == act.node and pod.deleting_since is None for pod in self.storm.pods.values()):
+            raise Violation(f"{act.kind} {act.value} on {act.node} while work runs there")
 
     @staticmethod
     def _claimed(act: Act, workflow: Facts) -> None:

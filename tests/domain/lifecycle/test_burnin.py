@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -112,9 +113,10 @@ def test_nothing_begins_below_automate_under_a_stop_or_with_an_open_incident(wor
     assert begin(world) == []
 
 
-def test_it_is_gone_the_moment_a_pod_waits_for_gpus(world: World) -> None:
+@pytest.mark.parametrize("wants", [{"gpus": 8}, {"gpus": 0, "claims": True}], ids=["by number", "by resource claim"])
+def test_it_is_gone_the_moment_a_pod_waits_for_gpus(world: World, wants: dict[str, Any]) -> None:
     begin(world)
-    world.pods["train/w"] = a_pod("w", "", phase="Pending")
+    world.pods["train/w"] = a_pod("w", "", phase="Pending", **wants)
     assert look(world) == 2 and world.jobs == {}
     assert {run.result for run in ValidationRun.objects.all()} == {"stopped"}
     assert "train/w waits for GPUs" in ValidationRun.objects.all()[0].text

@@ -12,7 +12,7 @@ from fleet.audit.selectors import verify
 from fleet.audit.services import chain_of
 from fleet.health.models import Incident, NodeVerdict
 from fleet.inventory.models import Bmc, Cluster, Mode, Node
-from fleet.lifecycle import services
+from fleet.lifecycle import forcing, services
 from fleet.lifecycle.models import Intent, Step, Workflow
 from fleet.policy.models import Claim
 from fleet.tickets.models import Ticket
@@ -80,13 +80,19 @@ def test_a_budget_that_never_yields_is_named_and_nothing_is_forced(build: Build)
     assert world.resets == []
 
 
-def test_a_person_may_skip_a_drain_that_cannot_end(build: Build) -> None:
+def test_a_person_may_skip_a_drain_that_cannot_end_once_another_agreed_to_force_it(build: Build) -> None:
     world = with_pods(build(NODE), "w-0")
     world.budgets["w-0"] = "serving/feature-cache"
     workflow = fault(world, NODE)
     world.run(10)
-    with pytest.raises(services.Refused):
+    with pytest.raises(services.Refused, match="takes a reason"):
         services.skip_step(workflow.pk, "minseo", " ", world.clock.now())
+    with pytest.raises(services.Refused, match="would end it without a word"):
+        services.skip_step(workflow.pk, "minseo", "the owner agreed", world.clock.now())
+    forcing.force_drain(workflow.pk, "minseo", "the owner agreed", world.clock.now())
+    with pytest.raises(services.Refused, match="would end it without a word"):
+        services.skip_step(workflow.pk, "minseo", "the owner agreed", world.clock.now())
+    services.approve(workflow.pk, "jiwoo", world.clock.now())
     services.skip_step(workflow.pk, "minseo", "the owner agreed", world.clock.now())
     assert world.run(90, lambda: again(workflow).state == "succeeded")
 
