@@ -18,15 +18,13 @@ demo: $(BASE) ## a simulated fleet with faults that heal while you watch
 run: $(BASE) ## the same without the simulator, for real clusters
 	@exec $(PY) manage.py up
 
-# One worker more than the cores that are looked for: some tests wait for a scheduler, a browser or a boot. Bytecode is
-# kept whatever the shell says, because many tests start processes of Muster, each of which imports it.
-test test-all: export PYTHONDONTWRITEBYTECODE =
-
+# Three workers for two cores: some tests wait for a scheduler, a browser or a boot. Bytecode is kept whatever the shell
+# says, because each worker imports all tests, and many tests start processes of Muster.
 test: $(DEV) ## every test that runs on a bare machine
-	@$(PY) -m pytest -n 3 -m "not slow and not labs" tests
+	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 3 -m "not slow and not labs" tests
 
 test-all: $(DEV) ## every group that can run here, slow ones too
-	@failed=0; $(PY) -m pytest -n 3 -m "not labs" tests || failed=1; $(PY) -m pytest -m labs tests || failed=1; exit $$failed
+	@failed=0; PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 3 -m "not labs" tests || failed=1; $(PY) -m pytest -m labs tests || failed=1; exit $$failed
 
 soak: $(DEV) ## schedules drawn over the engine, then kill -9 of its processes; CORE=, SCHEDULES=, EFFECTS=, KILLS=, SECONDS=, FOLDER=
 	@$(PY) -m tests.labs.schedules --core $(or $(CORE),100000) --postgres $(or $(SCHEDULES),2000) \
