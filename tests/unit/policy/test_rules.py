@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -41,6 +42,21 @@ def test_a_host_that_is_not_ready_is_held_whatever_is_held_already() -> None:
     dead = Place(2, "n02", (FLEET, TENANT), ready=False)
     assert decide(HOLD, dead, [cap], tally, NOW).allowed
     assert not decide(TAKE_OUT, dead, [CapRule(TAKE_OUT, "fleet", 1, None)], _out(tally, nodes[1]), NOW).allowed
+
+
+def test_hosts_that_were_held_dead_and_came_back_keep_everybody_else_from_being_held() -> None:
+    """More are held than may be, until enough of them have been given back; nobody who could work joins them."""
+    nodes = places(4)
+    tally, cap = Tally({FLEET: 4, TENANT: 4}), CapRule(HOLD, "fleet", 1, None)
+    for dead in nodes[:3]:
+        assert decide(HOLD, replace(dead, ready=False), [cap], tally, NOW).allowed
+        tally.add(HOLD, dead)
+    said = decide(HOLD, nodes[3], [cap], tally, NOW)
+    assert said.code == "cap_hold" and "3 of 1 held" in said.text
+    del tally.members[HOLD, FLEET][nodes[0].node_id], tally.members[HOLD, FLEET][nodes[1].node_id]
+    assert not decide(HOLD, nodes[3], [cap], tally, NOW).allowed
+    del tally.members[HOLD, FLEET][nodes[2].node_id]
+    assert decide(HOLD, nodes[3], [cap], tally, NOW).allowed
 
 
 def _out(tally: Tally, place: Place) -> Tally:
