@@ -23,6 +23,7 @@ from fleet.lifecycle.steps import (
     drain_told,
     evicting,
     give_back,
+    guards,
     interrupting,
     others,
     ray_told,
@@ -32,7 +33,6 @@ from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
 from fleet.lifecycle.suspending import stopping
 from fleet.policy import approvals
-from fleet.policy import selectors as policy
 from fleet.policy import services as claims
 from fleet.policy.models import Approval
 from fleet.policy.rules import TAKE_OUT
@@ -70,13 +70,13 @@ def run(ctx: Context) -> Outcome:
     drain_told.note_others(ctx, pods, mine)
     if not pods:
         return _drained(ctx, "No work is left.")
-    halted = policy.halt(ctx.workflow.cluster_id, ctx.now)
-    if halted is not None:
-        return Blocked(halted.code, halted.text, 300, halted.until)
     standing = _standing(pods)
     if not standing:
         move(ctx, NodeState.DRAINING)
         return _await_end(ctx, pods)
+    halted = guards.halted(ctx)
+    if halted is not None:
+        return halted
     other = None if ctx.step.memo.get("begun") else others.at_work(ctx, node)
     if other is not None:
         return other

@@ -14,8 +14,7 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.gangs_joined import named
 from fleet.lifecycle.models import Intent
 from fleet.lifecycle.outcomes import Blocked, Outcome, Repair, Wait
-from fleet.lifecycle.steps import evicting
-from fleet.policy import selectors as policy
+from fleet.lifecycle.steps import evicting, guards
 from fleet.ports.cluster import NodeSeen, PodSeen
 
 RETRY = 10.0
@@ -32,9 +31,9 @@ def run(ctx: Context, node: NodeSeen, late: bool) -> Outcome | None:
     standing = [pod for pod in pods if pod.deleting_since is None]
     if not standing:
         return Wait(ctx.timing.poll, f"Leaving, having come before the hold: {keys}.")
-    halted = policy.halt(ctx.workflow.cluster_id, ctx.now)
+    halted = guards.halted(ctx)
     if halted is not None:
-        return Blocked(halted.code, halted.text, 300, halted.until)
+        return halted
     _intend(ctx, standing)
     return _round(ctx, standing)
 

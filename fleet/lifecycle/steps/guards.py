@@ -36,9 +36,9 @@ def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
     blind = unwatched(ctx.workflow.cluster_id, ctx.now)
     if blind:
         return Blocked("no_data", blind, 5)
-    halted = policy.halt(ctx.workflow.cluster_id, ctx.now) or _untimely(ctx)
-    if halted is not None:
-        return Blocked(halted.code, halted.text, REASK.total_seconds(), halted.until)
+    kept = halted(ctx)
+    if kept is not None:
+        return kept
     if not policy.in_flight_claim(ctx.workflow.pk):
         return Blocked("asking", "Asks for its share of the in-flight cap.", 1)
     fleet = policy.read_fleet(ctx.now, OUT_STATES)
@@ -55,6 +55,15 @@ def _asks_anew(ctx: Context, decision: Decision) -> Blocked:
     if unused.give_back([ctx.workflow.pk], ctx.now):
         return Blocked("asking", decision.text, 1)
     return Blocked(decision.code, decision.text, 30, decision.until)
+
+
+def halted(ctx: Context) -> Blocked | None:
+    """What forbids all new disruption now, though its claim was granted: the kill switch, the breaker, a freeze, a
+    closed window. Asked before each round of evictions too: a drain can last longer than it is to a freeze."""
+    decision = policy.halt(ctx.workflow.cluster_id, ctx.now) or _untimely(ctx)
+    if decision is None:
+        return None
+    return Blocked(decision.code, decision.text, REASK.total_seconds(), decision.until)
 
 
 def _untimely(ctx: Context) -> Decision | None:
