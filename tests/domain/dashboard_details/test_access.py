@@ -89,6 +89,15 @@ def test_the_services_refusal_is_shown_as_a_sentence(operator: Client, cluster: 
     assert "cannot be skipped" in answer.content.decode()
 
 
+def test_a_drain_that_one_person_may_not_skip_says_so_beside_its_button(operator: Client, cluster: Cluster) -> None:
+    workflow = a_workflow(a_node(cluster, "gpu-x", pods=2), state="blocked", step=1, blocked_code="pdb")
+    page = operator.get(f"/workflows/{workflow.pk}/").content.decode()
+    assert "Work runs on gpu-x (pods: 2)" in page and "Confirm skip" not in page
+    answer = operator.post(f"/workflows/{workflow.pk}/skip/", {"reason": "please"}, follow=True)
+    assert "would end it without a word" in answer.content.decode()
+    assert Workflow.objects.get(pk=workflow.pk).step == 1
+
+
 def test_the_requester_cannot_approve(now: TestClock, cluster: Cluster) -> None:
     client = client_of("approver")
     workflow = a_workflow(a_node(cluster), state="waiting", step=0, created_by="approver-everywhere")
