@@ -72,6 +72,7 @@ class Signal(models.Model):
     severity = models.CharField(max_length=12)
     action_class = models.CharField(max_length=24)
     title = models.CharField(max_length=300)
+    mode = models.CharField(max_length=12, default="automate", db_default="automate")  # of its rule, in the node's pool
     evidence = models.JSONField(default=dict)
     first_bad_at = models.DateTimeField()
     opened_at = models.DateTimeField(db_index=True)
@@ -110,6 +111,7 @@ class Incident(models.Model):
     action_class = models.CharField(max_length=24)
     title = models.CharField(max_length=300)
     state = models.CharField(max_length=12, default=OPEN, db_index=True)
+    mode = models.CharField(max_length=12, default="automate", db_default="automate")  # see health.modes
     boot_id = models.CharField(max_length=64, default="", blank=True)  # the boot in which it arose
     first_bad_at = models.DateTimeField()
     detected_at = models.DateTimeField(db_index=True)

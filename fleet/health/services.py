@@ -15,7 +15,7 @@ from django.db import transaction
 
 from fleet.audit import services as audit
 from fleet.bus import outbox
-from fleet.health import correlation, correlation_again, correlation_shared, selectors, sharing
+from fleet.health import correlation, correlation_again, correlation_shared, modes, selectors, sharing
 from fleet.health.correlation_shared import Shape
 from fleet.health.limits import LIMITS
 from fleet.health.models import Incident, NodeVerdict, Signal
@@ -95,7 +95,7 @@ def _observe(work: Work, node_id: int, edge: Edge) -> None:
     if signal is None:
         signal = Signal(
             cluster_id=work.cluster_id, node_id=node_id, rule=edge.rule_id, device=key[2], code=key[3],
-            first_bad_at=edge.first_bad_at, opened_at=edge.detected_at,
+            first_bad_at=edge.first_bad_at, opened_at=edge.detected_at, mode=edge.mode,
         )  # fmt: skip
         work.signals[key] = signal
         work.new_signals.append(signal)
@@ -125,10 +125,8 @@ def _place(work: Work, node_id: int, signal: Signal, edge: Edge) -> None:
             signal.incident = None
             work.undecided.append((node_id, signal, edge))
         return
-    wider = sharing.widen(incident, edge)
-    worse = correlation.worse(edge, incident)
-    if worse:
-        incident.severity, incident.action_class = edge.severity, edge.action_class
+    wider = modes.reaches(incident, signal) and sharing.widen(incident, edge)
+    worse = modes.join(incident, signal, edge, wider)
     if incident.plan_after is not None and correlation_shared.is_own(edge.source, edge.device):
         incident.plan_after, worse = None, True  # the node itself says so now: no need to wait for company
     if (worse or wider) and incident.pk is not None:
@@ -145,6 +143,7 @@ def _open_own(work: Work, node_id: int, signal: Signal, edge: Edge, shape: Shape
         if not correlation.asks_for_action(edge.action_class) and not recurs:
             return
         incident = _open(work, node_id, edge)
+        incident.mode = signal.mode
         if shape is not None:
             wait = correlation_shared.settles(sharing.sign_of(signal, work.nodes[node_id]), LIMITS)
             incident.plan_after = work.now + timedelta(seconds=wait) if wait else None
@@ -154,9 +153,8 @@ def _open_own(work: Work, node_id: int, signal: Signal, edge: Edge, shape: Shape
         here.append(incident)
         _adopt(work, incident)
     else:
-        wider, worse = sharing.widen(incident, edge), correlation.worse(edge, incident)
-        if worse:
-            incident.severity, incident.action_class = edge.severity, edge.action_class
+        wider = modes.reaches(incident, signal) and sharing.widen(incident, edge)
+        worse = modes.join(incident, signal, edge, wider)
         if (wider or worse) and incident.pk is not None:
             work.worsened[incident.pk] = incident
     signal.incident = incident
@@ -189,11 +187,12 @@ def _adopt(work: Work, incident: Incident) -> None:
             near = abs(signal.first_bad_at - incident.first_bad_at) <= correlation.AFTER_EFFECT
             if signal.device and signal.device == incident.device and near:
                 signal.incident = incident
+                modes.join(incident, signal, signal)
                 if signal.pk is not None:
                     work.touched[signal.pk] = signal
 
 
-_WORSENS = ("severity", "action_class", "plan_after", "device", "scope", "title", "evidence")
+_WORSENS = ("severity", "action_class", "mode", "rule", "plan_after", "device", "scope", "title", "evidence")
 
 
 def _store(work: Work) -> None:

@@ -288,7 +288,7 @@ def _own_again(signals: list[Signal], now: datetime) -> list[Incident]:
                 "cluster_id": signal.cluster_id, "scope": "device" if signal.device else "node", "rule": signal.rule,
                 "severity": signal.severity, "action_class": signal.action_class, "title": signal.title,
                 "boot_id": signal.node.boot_id, "first_bad_at": signal.first_bad_at, "detected_at": now,
-                "evidence": signal.evidence,
+                "evidence": signal.evidence, "mode": signal.mode,
             }  # fmt: skip
             signal.incident, fresh = Incident.objects.get_or_create(defaults=values, **key)
             made += [signal.incident] if fresh else []

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from django.db.models import F, Func, JSONField, QuerySet, TextField, Value
 
+from fleet.inventory.models import Mode
 from fleet.lifecycle import unused
 from fleet.lifecycle.models import Workflow
 
@@ -26,7 +27,8 @@ VERB = Func(
 """The verb of the present step, without the plan around it."""
 FIELDS = (
     "pk", "version", "node_id", "created_at", "blocked_code", "blocked_text", "blocked_until", "node__pool__name",
-    "node__pool__mode", "node__owners", "incident__severity", "asked_verb", "under_way",
+    "node__pool__mode", "node__owners", "incident__severity", "incident__mode", "incident__rule", "asked_verb",
+    "under_way",
 )  # fmt: skip
 
 
@@ -47,6 +49,7 @@ class Asker:
     urgent: bool
     verb: str
     under_way: bool = False  # it has its share of the in-flight cap, and has begun
+    only_looks: str = ""  # the rule whose fault it heals, where that is in mode observe
 
     @classmethod
     def of(cls, workflow: Workflow) -> Self:
@@ -56,12 +59,15 @@ class Asker:
             workflow.pk, workflow.version, workflow.node_id, workflow.created_at, workflow.blocked_code,
             workflow.blocked_text, workflow.blocked_until, pool.name if pool else "", pool.mode if pool else "",
             workflow.node.owners, incident is not None and incident.severity == "unhealthy", workflow.verb,
+            only_looks=incident.rule if incident is not None and incident.mode == Mode.OBSERVE else "",
         )  # fmt: skip
 
     @classmethod
     def of_values(cls, values: tuple[Any, ...]) -> Self:
         """From FIELDS."""
-        pk, version, node_id, created_at, code, text, until, pool, mode, owners, severity, verb, begun = values
+        pk, version, node_id, created_at, code, text, until, pool, mode, owners, severity, limit, rule, verb, begun = (
+            values
+        )
         urgent = severity == "unhealthy"
         return cls(
             pk,
@@ -77,6 +83,7 @@ class Asker:
             urgent,
             verb or "",
             begun,
+            rule if limit == Mode.OBSERVE else "",
         )
 
     def is_still(self, workflow: Workflow) -> bool:

@@ -16,6 +16,7 @@ from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.health.models import Incident, Signal
 from fleet.health.rules.xid import ASKED_LATER
+from fleet.inventory.models import Mode
 from fleet.lifecycle import shelf
 from fleet.lifecycle.cases import FIELDS, case_of, case_of_values
 from fleet.lifecycle.intents import DISRUPTING
@@ -132,6 +133,7 @@ def ask_people(incident_ids: Iterable[int], cluster_id: int, now: datetime) -> l
             pk__in=list(incident_ids), cluster_id=cluster_id, state=Incident.OPEN, action_class="ticket",
             node__managed=True, node__gone_at=None, tickets=None,
         )
+        .exclude(mode=Mode.OBSERVE)  # of its rule: what it asks of people is only shown
         .select_related("node")
         .order_by("pk")
     )  # fmt: skip

@@ -35,7 +35,7 @@ from fleet.lifecycle.fence import LEASE, Stale, renew
 from fleet.lifecycle.machine import AWAKE
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Failed, Outcome, Repair
-from fleet.lifecycle.planner import effective_mode
+from fleet.lifecycle.planner import mode_on
 from fleet.lifecycle.playbooks import CLAIMS, HOLD
 from fleet.lifecycle.steps import AHEAD, RUN, identity, repair
 from fleet.lifecycle.steps import hold as holds
@@ -187,9 +187,11 @@ def _unanswered(error: PortError) -> Blocked:
 
 
 def _may_run(cluster: Cluster, workflow: Workflow, now: datetime) -> Outcome | None:
-    pool = workflow.node.pool
-    if cluster.removed_at or effective_mode(cluster.mode, pool.mode if pool else None) == Mode.OBSERVE:
-        return Blocked("mode", "The mode is observe: nothing is written. Holds: manage.py holds list.", 300)
+    incident = workflow.incident
+    if cluster.removed_at or mode_on(workflow.node, incident, cluster) == Mode.OBSERVE:
+        limited = incident is not None and incident.mode == Mode.OBSERVE
+        whose = f"The rule {incident.rule} is in mode" if incident and limited else "The mode is"
+        return Blocked("mode", f"{whose} observe: nothing is written. Holds: manage.py holds list.", 300)
     kind = CLAIMS.get(workflow.verb)
     if kind and approving.lacking(workflow):
         approving.ask_again(workflow, now)

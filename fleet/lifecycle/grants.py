@@ -183,6 +183,8 @@ def _decide(
     """
     if asker.pool_mode == Mode.OBSERVE:
         return Decision("mode", f"The pool {asker.pool} is in mode observe: nothing is written.", now + REASK)
+    if asker.only_looks:
+        return Decision("mode", f"The rule {asker.only_looks} is in mode observe: nothing is written.", now + REASK)
     if asker.verb not in CLAIMS:
         return ALLOWED
     other = owners.in_the_way(owners.of_row(asker.owners))

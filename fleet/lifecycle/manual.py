@@ -19,7 +19,7 @@ from fleet.inventory.models import Mode, Node
 from fleet.lifecycle import approving, grants, owners, services
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
-from fleet.lifecycle.planner import effective_mode
+from fleet.lifecycle.planner import mode_on
 from fleet.lifecycle.playbooks import (
     BMC_VERBS,
     DRAIN,
@@ -81,7 +81,7 @@ def refusal(node: Node, action: str) -> str:
 
 def only_looks(node: Node) -> bool:
     """Is its mode observe?"""
-    return effective_mode(node.cluster.mode, node.pool.mode if node.pool else None) == Mode.OBSERVE
+    return mode_on(node, None) == Mode.OBSERVE
 
 
 def busy(node: Node, action: str, workflow: Workflow | None) -> str:

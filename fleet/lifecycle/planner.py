@@ -37,10 +37,22 @@ FIRST_STATE = {
 }
 
 
-def effective_mode(cluster_mode: str, pool_mode: str | None) -> Mode:
-    """The least of cluster and pool."""
-    modes = [Mode(cluster_mode), *([Mode(pool_mode)] if pool_mode else [])]
+def effective_mode(cluster_mode: str, pool_mode: str | None, rule_mode: str | None = None) -> Mode:
+    """The least of cluster, pool and rule; without a pool, or a rule as cause, they limit nothing."""
+    modes = [Mode(cluster_mode), *(Mode(mode) for mode in (pool_mode, rule_mode) if mode)]
     return min(modes, key=MODE_ORDER.index)
+
+
+def mode_on(node: Node, incident: Incident | None, cluster: Cluster | None = None) -> Mode:
+    """How far a workflow of that incident may go on that node; a person's has none, and is limited by no rule."""
+    own = (cluster or node.cluster).mode
+    return effective_mode(own, node.pool.mode if node.pool else None, incident.mode if incident else None)
+
+
+def _approval(incident: Incident) -> str:
+    if incident.mode == Mode.RECOMMEND:
+        return f"The rule {incident.rule} is in mode recommend: it waits for a person's approval."
+    return "Waits for a person's approval."
 
 
 def plan(
@@ -123,11 +135,11 @@ def _fresh(cluster: Cluster, incidents: Sequence[Incident], now: datetime) -> li
     )
     rows: dict[int, Workflow] = {}
     book = shelf.book()
-    for incident in incidents:
+    for incident in sorted(incidents, key=_less):  # what may go further must not wait behind what may not
         node = incident.node
         if node is None:
             continue
-        mode = effective_mode(cluster.mode, node.pool.mode if node.pool else None)
+        mode = mode_on(node, incident, cluster)
         if node.pk in rows or (mode == Mode.OBSERVE and node.pk in planned) or (node.pk, incident.cause) in tested:
             continue
         chosen = plan_for(case_of(incident, node, recurring=(node.pk, incident.cause) in repeated), book)
@@ -136,6 +148,10 @@ def _fresh(cluster: Cluster, incidents: Sequence[Incident], now: datetime) -> li
     effectiveness.bounce([(w.node_id, w.incident.cause) for w in rows.values() if w.incident], now)
     _begin_by_effect(list(rows.values()), now)
     return list(rows.values())
+
+
+def _less(incident: Incident) -> int:
+    return -MODE_ORDER.index(Mode(incident.mode))
 
 
 def _begin_by_effect(rows: Sequence[Workflow], now: datetime) -> None:
@@ -163,11 +179,7 @@ def _row(incident: Incident, node: Node, chosen: Plan, mode: Mode, now: datetime
         node_uid=node.uid,
         created_at=now,
         blocked_code=grants.ASKING if asking else "approval" if waits else "",
-        blocked_text="Asks for its share of the cap hold."
-        if asking
-        else "Waits for a person's approval."
-        if waits
-        else "",
+        blocked_text="Asks for its share of the cap hold." if asking else _approval(incident) if waits else "",
         blocked_since=now if asking or waits else None,
         blocked_until=now + timedelta(seconds=15) if asking else None,
     )

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
+from fleet.health import modes
 from fleet.health.models import Incident
 from fleet.inventory.models import Mode, Node
 from fleet.lifecycle import approving, shelf
@@ -67,6 +68,8 @@ def make_way(cluster_id: int, incident_ids: Sequence[int], now: datetime, by: st
 
 def _give_way(workflow: Workflow, fault: Incident, now: datetime, by: str) -> list[audit.Entry]:
     chosen = plan_for(case_of(fault, fault.node), shelf.book()) if fault.node else Plan("")
+    if workflow.incident is not None and _further(workflow.incident, fault):
+        return []  # the fault's rule may do less
     if not chosen.playbook or workflow.verb not in (HOLD, DRAIN, CONFIRM) or workflow.attempt > 1:
         return []  # its remedy is under way: the same ladder, and the same tests at its end
     asking.withdraw([approving.subject_of(workflow)], now)
@@ -78,7 +81,7 @@ def _give_way(workflow: Workflow, fault: Incident, now: datetime, by: str) -> li
     detail = {"from": workflow.playbook, "to": chosen.playbook, "incident": fault.pk, "was": workflow.incident_id}
     workflow.incident, workflow.playbook, workflow.plan = fault, chosen.playbook, chosen.as_json()
     workflow.attempts = chosen.attempts
-    workflow.needs_approval = _mode(fault.node) == Mode.RECOMMEND
+    workflow.needs_approval = _mode(fault) == Mode.RECOMMEND
     workflow.approved_hash = ""
     workflow.version += 1  # whoever works on the old plan writes nothing any more
     workflow.wake_at = now if workflow.wake_at is not None else None
@@ -101,9 +104,11 @@ def _give_way(workflow: Workflow, fault: Incident, now: datetime, by: str) -> li
     return [audit.Entry(by, "workflow.exchange", f"workflow:{workflow.pk}", node=workflow.node.name, detail=detail)]
 
 
-def _mode(node: Node | None) -> str:
-    from fleet.lifecycle.planner import effective_mode
+def _mode(fault: Incident) -> str:
+    from fleet.lifecycle.planner import mode_on
 
-    if node is None:
-        return Mode.OBSERVE
-    return effective_mode(node.cluster.mode, node.pool.mode if node.pool else None)
+    return mode_on(fault.node, fault) if fault.node else Mode.OBSERVE
+
+
+def _further(one: Incident, other: Incident) -> bool:
+    return modes.ORDER.index(one.mode) > modes.ORDER.index(other.mode)

@@ -1,20 +1,25 @@
 """The site's rules file, read at the start and whenever it changes.
 
 Decides by the file's time and size, once a cycle, whether to read it again. Refuses to judge by a broken file: the
-rules that were read last stay, and the cluster's page says what is wrong and where.
+rules that were read last stay, over a restart, too, and the cluster's page says what is wrong and where. As long as a
+rule's mode is limited, the open incidents are brought to it with every look, because what was found just before the
+file changed is stored after it, and nodes change their pools.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from fleet.health.modes import ModeOf
 from fleet.health.rules.engine import RuleEngine
 from fleet.health.rules.siterules import BadRules, parse
 from fleet.health.rules.tuning import Tuning
-from fleet.health.rules.types import Edge
+from fleet.health.rules.types import Edge, Rule
 
 log = logging.getLogger(__name__)
 Stamp = tuple[int, int, int]
@@ -29,6 +34,9 @@ class Kept(Protocol):
     def keep(self, text: str, changed: set[str], now: datetime) -> None:
         """`text` is judged by from now on; it changed these rules."""
 
+    def renew(self, mode_of: ModeOf, now: datetime) -> None:
+        """Bring what is open to the modes that hold now."""
+
 
 class RulesFile:
     """`problem` is a sentence while the file cannot be used, else empty."""
@@ -38,9 +46,20 @@ class RulesFile:
         self._seen: Stamp | None = None
         self.problem = ""
         self._kept = kept
+        self._known = self._path is None  # do we know which rules hold? A broken file without a predecessor says none
+        self._limited = True  # may something open be in a mode below automate?
 
     def look(self, engine: RuleEngine, now: datetime) -> list[Edge]:
         """Give a changed file to the engine; the edges of findings that the change ended."""
+        edges = self._read(engine, now)
+        if self.problem and not self._known and (before := self._before()) is not None:
+            edges, self._known = engine.retune(before, now), True
+        if self._known and (self._limited or engine.tuning.limited):
+            self._kept.renew(engine.tuning.mode_of, now)
+            self._limited = engine.tuning.limited
+        return edges
+
+    def _read(self, engine: RuleEngine, now: datetime) -> list[Edge]:
         if self._path is None:
             return []
         try:
@@ -59,7 +78,7 @@ class RulesFile:
             return []
         before = self._before()
         self._kept.keep(text, _differing(before, tuning) if before is not None else set(), now)
-        self._seen, self.problem = stamp, ""
+        self._seen, self.problem, self._known = stamp, "", True
         log.info("rules read from %s", self._path)
         return engine.retune(tuning, now)
 
@@ -78,11 +97,16 @@ class RulesFile:
 
 
 def _differing(old: Tuning, new: Tuning) -> set[str]:
-    """Rules that judge differently now, in any pool; what codes mean concerns every rule."""
+    """Rules that judge differently now, in any pool; what codes mean concerns every rule, a mode no judgement."""
     if old.codes != new.codes:
         return set(new.rules)
-    found = {rule for rule, said in new.rules.items() if old.rules.get(rule) != said}
+    found = {rule for rule, said in new.rules.items() if _judges(old.rules, rule) != _judges({rule: said}, rule)}
     for pool in old.pools.keys() | new.pools.keys():
         before, after = old.pools.get(pool, {}), new.pools.get(pool, {})
-        found |= {rule for rule in before.keys() | after.keys() if before.get(rule) != after.get(rule)}
+        found |= {rule for rule in before.keys() | after.keys() if _judges(before, rule) != _judges(after, rule)}
     return found
+
+
+def _judges(rules: Mapping[str, Rule], rule_id: str) -> Rule | None:
+    rule = rules.get(rule_id)
+    return replace(rule, mode="automate") if rule else None

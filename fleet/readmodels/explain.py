@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from fleet.health.models import Incident
-from fleet.inventory.models import Node
+from fleet.inventory.models import Mode, Node
 from fleet.lifecycle import owners, shelf
 from fleet.lifecycle.approving import hash_of, subject_of
 from fleet.lifecycle.cases import case_of
@@ -158,6 +158,9 @@ def _with_votes(found: Wait, workflow: Workflow, request: Approval | None, now: 
     votes = [approvals.Vote(vote.by, vote.yes) for vote in request.votes.all()]
     decision = approvals.answer(ask, votes, hash_of(workflow), now)
     text = reasons.told(reasons.of("approval"), decision.text) if not decision.allowed else found.text
+    if workflow.incident is not None and workflow.incident.mode == Mode.RECOMMEND and not decision.allowed:
+        said = _("The rule %(rule)s is in mode recommend.") % {"rule": workflow.incident.rule}
+        text = f"{said} {text}"
     return Wait(found.code, text, found.since, max(request.expires_at, now))
 
 

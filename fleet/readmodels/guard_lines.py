@@ -19,7 +19,7 @@ from fleet.inventory.models import Mode
 from fleet.lifecycle import approving, owners, requester
 from fleet.lifecycle.machine import OUT_STATES
 from fleet.lifecycle.models import Workflow
-from fleet.lifecycle.planner import effective_mode
+from fleet.lifecycle.planner import mode_on
 from fleet.lifecycle.playbooks import CLAIMS, HOLD
 from fleet.lifecycle.watched import unwatched
 from fleet.policy import selectors as policy
@@ -80,10 +80,7 @@ def _no(code: str, text: str, fine: str, until: datetime | None = None) -> Guard
 
 def _who(workflow: Workflow) -> Iterator[GuardLine]:
     """May it act at all: mode, the role of who asked, approvals, other owners."""
-    pool = workflow.node.pool
-    mode = effective_mode(workflow.cluster.mode, pool.mode if pool else None)
-    shut = _("The mode is observe: nothing is written.") if mode == Mode.OBSERVE else ""
-    yield _no("mode", shut, _("The mode is %(mode)s.") % {"mode": str(MODE_WORD[mode]).lower()})
+    yield _mode(workflow)
     by = workflow.created_by
     mine = by == requester.OURS or by.startswith(f"{requester.OURS}:")
     said = requester.refusal(by, workflow.cluster, 1)
@@ -96,6 +93,20 @@ def _who(workflow: Workflow) -> Iterator[GuardLine]:
         yield _no("approval", "", agreed)
     other = owners.in_the_way(owners.of_row(workflow.node.owners))
     yield _no("owner", owners.waiting_for(other) if other else "", _("Nobody else works on the node."))
+
+
+def _mode(workflow: Workflow) -> GuardLine:
+    """The least of cluster, pool and rule; the rule is named where it is the one that limits."""
+    incident = workflow.incident
+    mode = mode_on(workflow.node, incident, workflow.cluster)
+    said = {"mode": str(MODE_WORD[mode]).lower()}
+    if incident is not None and mode != mode_on(workflow.node, None, workflow.cluster):
+        said["rule"] = incident.rule
+        shut = _("The rule %(rule)s is in mode observe: nothing is written.")
+        fine = _("The rule %(rule)s is in mode %(mode)s.")
+    else:
+        shut, fine = _("The mode is observe: nothing is written."), _("The mode is %(mode)s.")
+    return _no("mode", shut % said if mode == Mode.OBSERVE else "", fine % said)
 
 
 def _known(workflow: Workflow, now: datetime) -> Iterator[GuardLine]:

@@ -44,7 +44,7 @@ class RuleLine:
     limit: str
     window: str
     changed: bool
-    pools: tuple[str, ...]
+    pools: tuple[tuple[str, str], ...]  # name, and the mode of the rule there where it is another than the site's
     fared: Fared
 
 
@@ -91,12 +91,17 @@ def read(visible: Visible, now: datetime) -> RulesPage:
             wording.limit(rule, ngettext),
             wording.window(rule, ngettext),
             rule != DEFAULTS[rule.id],
-            tuple(pool for pool, own in tuning.pools.items() if rule.id in own),
+            _pools(rule, tuning),
             fared.get(rule.id, Fared()),
         )
         for rule in tuning.rules.values()
     ]
     return RulesPage(lines, _codes(tuning.codes), fared.get("", Fared()), settings.RULES_FILE, problem)
+
+
+def _pools(rule: Rule, tuning: Tuning) -> tuple[tuple[str, str], ...]:
+    mine = {pool: own[rule.id].mode for pool, own in tuning.pools.items() if rule.id in own}
+    return tuple((pool, "" if mode == rule.mode else mode) for pool, mode in mine.items())
 
 
 def _codes(said: codes.Codes) -> list[CodeLine]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from fleet.health.models import Incident
-from fleet.inventory.models import Node
+from fleet.inventory.models import Mode, Node
 from fleet.lifecycle import owners
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Step, Workflow
@@ -173,6 +173,8 @@ def sentence(
     cause = f" because {incident.title}" if incident else ""
     if workflow.state == WorkflowState.PLANNED:
         verbs = ", ".join(item["verb"] for item in workflow.plan)
-        return f"Observe mode: would {verbs}{cause}."
+        limited = incident is not None and incident.mode == Mode.OBSERVE
+        whose = f"The rule {incident.rule} is in mode observe" if incident and limited else "Observe mode"
+        return f"{whose}: would {verbs}{cause}."
     told = f" Waits: {waits.text}" if waits is not None else ""
     return f"{workflow.label} is at {workflow.verb}{cause}.{told}"

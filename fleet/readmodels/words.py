@@ -256,6 +256,7 @@ AUDIT_ACTIONS: dict[str, Word] = {
     "switch.stop": lazy("stopped all new disruption"),
     "switch.resume": lazy("allowed disruption again"),
     "cluster.mode": lazy("changed the mode"),
+    "incident.mode": lazy("changed the mode"),
     "policy.propose": lazy("proposed a change of the policy"),
     "policy.apply": lazy("changed the policy"),
     "policy.withdraw": lazy("withdrew a change of the policy"),

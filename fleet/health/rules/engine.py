@@ -104,7 +104,8 @@ class RuleEngine:
         hushed = self._is_hushed(edge)
         if edge.rule_id not in changed and not hushed:
             return []
-        now = None if hushed else self._tune(edge)
+        facts = self.pools.by_name.get(edge.node)
+        now = None if hushed else self._tune(edge, facts.pool if facts else "")
         if now is not None and now.shadow == edge.shadow:
             return []
         self._forget(key[0])
@@ -119,14 +120,15 @@ class RuleEngine:
                 return True
         return False
 
-    def _tune(self, edge: Edge) -> Edge | None:
+    def _tune(self, edge: Edge, pool: str) -> Edge | None:
         base = self.rules.get(edge.rule_id)
         if base is None:
             return edge
-        rule = self.pools.rule(base, edge.node)
+        rule = self.pools.rule_of(base, pool)
         if not rule.enabled:
             return None
         changes: dict[str, Any] = {"shadow": rule.shadow} if rule.shadow != edge.shadow else {}
+        changes |= {"mode": rule.mode} if rule.mode != edge.mode else {}
         if rule is not base:
             changes |= {"severity": rule.severity} if edge.severity == base.severity != rule.severity else {}
             changes |= {"action_class": rule.action_class} if edge.action_class == base.action_class else {}

@@ -53,7 +53,7 @@ class Findings:
         self.open: dict[Key, Finding] = {}
         self.by_node: dict[str, dict[Key, Finding]] = {}
         self.counts: Counter[str] = Counter()
-        self.tune: Callable[[Edge], Edge | None] = lambda edge: edge
+        self.tune: Callable[[Edge, str], Edge | None] = lambda edge, pool: edge
         """What a site says of the edge's rule on that node; None where it is switched off."""
         self._urgent: set[str] = set()  # nodes whose findings changed
         self._later: set[str] = set()  # nodes whose baselines or damping changed
@@ -78,7 +78,7 @@ class Findings:
         self, edge: Edge, facts: NodeFacts, at: datetime, expires: float = 0.0, current: bool = False
     ) -> list[Edge]:
         """Something bad was seen at `at`. `current`: a state that holds now, whenever it began, so never history."""
-        tuned = self.tune(edge)
+        tuned = self.tune(edge, facts.pool)
         if tuned is None:
             self.counts["switched_off"] += 1
             return []

@@ -37,6 +37,7 @@ rules:
   thermal: {threshold: 85, severity: unhealthy}
   ib-rnr: {shadow: false}
   weka-alert: {enabled: false}
+  gpu-lost: {mode: recommend}
 codes:
   xid:
     63: {severity: unhealthy, action_class: reset_gpu}
@@ -83,7 +84,13 @@ def _settings() -> str:
         f"Settings: {', '.join(f'`{key}`' for key in FIELDS)}. {words}. `window` and `clear` are seconds; `scrapes` of "
         "the last `of` must be bad. A rule in `shadow` leaves its signals and no incident. A rule has those settings "
         "that mean something to it (`manage.py rules show RULE`), and a pool may have any of them of its own. Lines of "
-        "the kernel count one by one; with a `threshold` of more than 1 so many must come within the `window`.\n"
+        "the kernel count one by one; with a `threshold` of more than 1 so many must come within the `window`.\n\n"
+        "`mode` says how far a rule may go, as that of its cluster and of the node's pool does; the least of the three "
+        "holds. In `observe` its plans are only shown, in `recommend` a person approves each, `automate` (built in) "
+        "adds no limit. A workflow that has begun when the mode is lowered to `observe` writes nothing more, and plans "
+        "that have not touched their node are made anew. What people ask for is not limited by a rule's mode. A fault "
+        "that two rules see in the same words (a kernel line and an exporter) has the mode of the first: give both "
+        "the same.\n"
     )
 
 

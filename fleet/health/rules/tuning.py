@@ -15,12 +15,13 @@ from typing import Any, get_args
 
 from fleet.health.rules.catalogue import DEFAULTS
 from fleet.health.rules.codes import Codes
-from fleet.health.rules.types import ActionClass, Rule, Severity
+from fleet.health.rules.types import ActionClass, ModeWord, Rule, Severity
 
 NUMBERS, COUNTS, SWITCHES = ("threshold", "window", "clear"), ("scrapes", "of"), ("enabled", "shadow")
 WORDS: dict[str, tuple[str, ...]] = {
     "severity": get_args(Severity),
     "action_class": tuple(word for word in get_args(ActionClass) if word not in ("ignore", "confirm")),
+    "mode": get_args(ModeWord),
 }
 FIELDS = (*SWITCHES, *NUMBERS, *COUNTS, *WORDS)
 _ALWAYS = frozenset({"telemetry-stale"})
@@ -34,6 +35,17 @@ class Tuning:
     pools: Mapping[str, Mapping[str, Rule]] = field(default_factory=dict)
     codes: Codes = field(default_factory=Codes)
 
+    def mode_of(self, rule_id: str, pool: str) -> ModeWord:
+        """How far a rule may go on the nodes of that pool ("" for none). A rule that is no more limits nothing."""
+        rule = self.pools.get(pool, {}).get(rule_id) or self.rules.get(rule_id)
+        return rule.mode if rule else "automate"
+
+    @property
+    def limited(self) -> bool:
+        """Is any rule's mode below automate, anywhere?"""
+        every = (self.rules, *self.pools.values())
+        return any(rule.mode != "automate" for rules in every for rule in rules.values())
+
 
 def wrong_rule(rule_id: object) -> str:
     """The sentence on a rule that does not exist, empty when it does."""
@@ -46,7 +58,7 @@ def wrong_rule(rule_id: object) -> str:
 
 def settings_of(rule: Rule) -> tuple[str, ...]:
     """What may be set of a rule; a suspicion stays one, because passive evidence alone must never act."""
-    words = ("severity",) if rule.action_class == "confirm" else WORDS
+    words = ("severity", "mode") if rule.action_class == "confirm" else WORDS
     return tuple(key for key in FIELDS if key in rule.tunes or key in SWITCHES or key in words)
 
 

@@ -30,6 +30,7 @@ ActionClass = Literal[
 Source = Literal["kernel_log", "dcgm", "node_exporter", "kubernetes", "exporter", "health_event"]
 EdgeKind = Literal["opened", "refreshed", "cleared"]
 VerdictWord = Literal["healthy", "degraded", "unhealthy", "unknown", "lost"]
+ModeWord = Literal["observe", "recommend", "automate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Rule:
     tunes: tuple[str, ...] = ()  # which of the numbers above mean something to this rule
     enabled: bool = True
     shadow: bool = False  # signals are recorded and shown; no incident, no verdict
+    mode: ModeWord = "automate"  # the most that is done for it: plans shown, plans approved by people, or no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class Edge:
     latched: bool = False
     evidence: dict[str, Any] = field(default_factory=dict)
     shadow: bool = False
+    mode: ModeWord = "automate"
 
     @property
     def text(self) -> str:

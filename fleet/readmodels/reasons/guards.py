@@ -119,6 +119,7 @@ GUARDS: dict[str, Reason] = {
         lazy("Read the plan and approve or reject it; it takes the approver role."),
         (
             noop("Waits for a person's approval."),
+            noop("The rule %(rule)s is in mode recommend: it waits for a person's approval."),
             noop("Waits for %(people)s people's approval."),
             noop("Waits for a person's approval (%(got)s so far)."),
             noop("Waits for %(people)s people's approval (%(got)s so far)."),
@@ -146,12 +147,16 @@ GUARDS: dict[str, Reason] = {
         lazy("the mode"),
         lazy("The mode is observe: nothing is written, plans are only shown."),
         ADMIN,
-        lazy("The mode of the cluster or its pool is raised."),
-        lazy("Raise it when you trust the plans: manage.py cluster mode NAME recommend."),
+        lazy("The mode of the cluster, its pool or the rule is raised."),
+        lazy(
+            "Raise it when you trust the plans: manage.py cluster mode NAME recommend; a rule's is in the rules file."
+        ),
         (
             noop("The mode is observe: nothing is written."),
             noop("The mode is observe: nothing is written. Holds: manage.py holds list."),
             noop("The pool %(pool)s is in mode observe: nothing is written."),
+            noop("The rule %(rule)s is in mode observe: nothing is written."),
+            noop("The rule %(rule)s is in mode observe: nothing is written. Holds: manage.py holds list."),
         ),
         "fleet",
         person=True,

@@ -68,6 +68,23 @@ def test_the_page_shows_what_a_site_changed(viewer: Client, cluster: Cluster, tm
     assert "rules.yaml:3:" in text and "the built-in rules are shown" in text
 
 
+def test_the_page_tells_the_mode_of_a_rule_and_where_a_pool_has_another(
+    viewer: Client, cluster: Cluster, tmp_path: Path, settings: Any
+) -> None:
+    path = tmp_path / "rules.yaml"
+    settings.RULES_FILE = str(path)
+    assert "Mode:" not in viewer.get("/rules/").content.decode(), "where nothing is limited, nothing is told"
+    path.write_text(
+        "version: 1\nrules:\n  thermal: {mode: recommend}\n"
+        "pools:\n  h100: {thermal: {mode: observe}}\n  a100: {thermal: {threshold: 70}}\n"
+    )
+    text = viewer.get("/rules/").content.decode()
+    row = text[text.index('<tr id="thermal">') :].partition("</tr>")[0]
+    assert "Mode: Recommend<" in row and "pool h100: Observe<" in row and "pool a100<" in row
+    korean = viewer.get("/rules/", headers={"accept-language": "ko"}).content.decode()
+    assert "모드: 권고<" in korean
+
+
 @pytest.fixture
 def incident(cluster: Cluster) -> Incident:
     return an_incident(a_node(cluster))

@@ -12,14 +12,17 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
+from fleet.audit.models import AuditRow
 from fleet.health import detector_changes
+from fleet.health.modes import ModeOf
 from fleet.health.rules.engine import RuleEngine
 from fleet.health.rules.siterules import parse
+from fleet.inventory.models import Node
 from fleet.observer.rulesfile import RulesFile
 from fleet.observer.ruleskept import RulesKept
 from fleet.observer.session import Session
 from fleet.telemetry.frame import Frame
-from tests.builders import T0
+from tests.builders import T0, an_incident
 
 
 def write(path: Path, text: str) -> None:
@@ -33,6 +36,7 @@ class Memory:
     def __init__(self) -> None:
         self.kept: str | None = None
         self.changed: list[set[str]] = []
+        self.renewed: list[str] = []
 
     def text(self) -> str | None:
         return self.kept
@@ -40,6 +44,9 @@ class Memory:
     def keep(self, text: str, changed: set[str], now: datetime) -> None:
         self.kept = text
         self.changed.append(changed)
+
+    def renew(self, mode_of: ModeOf, now: datetime) -> None:
+        self.renewed.append(mode_of("gpu-lost", ""))
 
 
 def test_a_changed_file_is_read_and_a_broken_one_leaves_the_rules(tmp_path: Path) -> None:
@@ -69,6 +76,58 @@ def test_what_a_new_reading_changed_is_remembered_over_a_restart(tmp_path: Path)
     write(path, "version: 1\nrules:\n  thermal: {threshold: 70}\npools:\n  p:\n    psu: {shadow: true}\n")
     RulesFile(str(path), kept).look(RuleEngine(Frame()), T0)
     assert kept.changed[2:] == [{"thermal", "psu"}], "the file was changed while no observer ran"
+
+
+LIMITED = "version: 1\nrules:\n  gpu-lost: {mode: recommend}\n"
+
+
+def test_what_is_open_follows_the_modes_while_there_are_any_and_once_when_they_are_lifted(tmp_path: Path) -> None:
+    path, kept, engine = tmp_path / "rules.yaml", Memory(), RuleEngine(Frame())
+    write(path, LIMITED)
+    file = RulesFile(str(path), kept)
+    for _ in range(2):
+        file.look(engine, T0)
+    write(path, "version: 1\n# no limit\n")
+    for _ in range(2):
+        file.look(engine, T0)
+    assert kept.renewed == ["recommend", "recommend", "automate"]
+    RulesFile("", kept).look(RuleEngine(Frame()), T0)
+    assert kept.renewed[3:] == ["automate"], "a site without a file has no limits left"
+
+
+def test_a_mode_is_no_change_of_what_finds_faults(tmp_path: Path) -> None:
+    path, kept, engine = tmp_path / "rules.yaml", Memory(), RuleEngine(Frame())
+    file = RulesFile(str(path), kept)
+    pools = "pools:\n  p:\n    psu: {mode: observe, threshold: 1}\n"
+    for text in ("version: 1\n", LIMITED, LIMITED + pools, LIMITED + pools.replace("observe", "automate")):
+        write(path, text)
+        file.look(engine, T0)
+    assert kept.changed == [set(), set(), {"psu"}, set()]
+
+
+def test_a_file_that_is_broken_at_the_start_raises_no_mode(tmp_path: Path) -> None:
+    path, kept = tmp_path / "rules.yaml", Memory()
+    write(path, "version: 1\nrules: {thermal\n")
+    RulesFile(str(path), kept).look(RuleEngine(Frame()), T0)
+    assert kept.renewed == [], "nobody knows which rules held"
+    kept.kept = LIMITED
+    engine = RuleEngine(Frame())
+    file = RulesFile(str(path), kept)
+    file.look(engine, T0)
+    assert (engine.rules["gpu-lost"].mode, kept.renewed) == ("recommend", ["recommend"])
+    assert file.problem, "and it is still told"
+
+
+@pytest.mark.django_db
+def test_an_open_incident_is_brought_to_its_rule_s_mode(session: Session, tmp_path: Path) -> None:
+    path, engine = tmp_path / "rules.yaml", RuleEngine(Frame())
+    incident = an_incident(Node.objects.get(name="gpu-r01-01"), cause="gpu-lost", rule="gpu-lost")
+    file = RulesFile(str(path), RulesKept(session))
+    write(path, LIMITED)
+    file.look(engine, T0)
+    incident.refresh_from_db()
+    entry = AuditRow.objects.get(action="incident.mode")
+    assert (incident.mode, entry.detail["from"], entry.detail["to"]) == ("recommend", "automate", "recommend")
 
 
 @pytest.mark.django_db

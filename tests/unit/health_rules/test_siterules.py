@@ -48,6 +48,11 @@ def test_site_and_pool_change_rules_and_the_pool_builds_on_the_site() -> None:
         ("version: 1\nrules:\n  thermal: {severity: bad}\n", "it is one of degraded, unhealthy"),
         ("version: 1\nrules:\n  thermal: {action_class: explode}\n", "it is one of reset_gpu"),
         ("version: 1\nrules:\n  thermal: {enabled: 1}\n", "it is true or false"),
+        (
+            "version: 1\nrules:\n  thermal:\n    mode: auto\n",
+            "r.yaml:4: Rule 'thermal': mode cannot be 'auto'; it is one of observe, recommend, automate",
+        ),
+        ("version: 1\npools:\n  a:\n    grey-suspect: {mode: off}\n", "mode cannot be False; it is one of observe"),
         ("version: 1\nrules:\n  thermal: {window: -1}\n", "cannot be negative"),
         ("version: 1\nrules:\n  thermal: {threshold: .nan}\n", "threshold cannot be nan"),
         ("version: 1\nrules:\n  thermal: {scrapes: 3, of: 2}\n", "1 <= scrapes <= of <= 8"),
@@ -101,6 +106,28 @@ def test_a_rule_that_is_switched_off_says_nothing_and_ends_what_it_said() -> Non
         assert bench.scrape({PENDING: 1.0}) == []
     assert tuned(bench, "") == []
     assert [edge.kind for _ in range(2) for edge in bench.scrape({PENDING: 1.0})] == ["opened"]
+
+
+def test_the_mode_of_a_rule_is_told_with_what_it_finds_and_changes_no_verdict() -> None:
+    bench = Bench()
+    tuned(bench, "rules:\n  row-remap-pending: {mode: observe}\n")
+    edges = [edge for _ in range(2) for edge in bench.scrape({PENDING: 1.0})]
+    assert [(edge.kind, edge.mode, edge.shadow) for edge in edges] == [("opened", "observe", False)]
+    assert tuned(bench, "rules:\n  row-remap-pending: {mode: automate}\n") == [], "its finding stays open"
+
+
+def test_a_pool_has_a_mode_of_its_own() -> None:
+    tuning = parse(
+        "version: 1\nrules:\n  psu: {mode: observe}\npools:\n  a:\n    psu: {mode: automate}\n  b:\n    psu: {}\n", "r"
+    )
+    assert [tuning.mode_of("psu", pool) for pool in ("", "a", "b", "c")] == [
+        "observe",
+        "automate",
+        "observe",
+        "observe",
+    ]
+    assert (tuning.mode_of("fan", "a"), tuning.mode_of("gone", "")) == ("automate", "automate")
+    assert (tuning.limited, parse("version: 1\n", "r").limited) == (True, False)
 
 
 def test_a_shadowed_rule_tells_its_signal_and_changes_no_verdict() -> None:

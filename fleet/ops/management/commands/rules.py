@@ -52,8 +52,9 @@ class Command(BaseCommand):
         tuning = self._read(settings.RULES_FILE) if settings.RULES_FILE else Tuning()
         for rule in tuning.rules.values():
             mark = "off" if not rule.enabled else "shadow" if rule.shadow else "on"
+            mode = "" if rule.mode == "automate" else f" ({rule.mode})"
             changed = "*" if rule != DEFAULTS[rule.id] else " "
-            told = f"{rule.severity:<10} {rule.action_class:<16} {wording.limit(rule):<24} {rule.title}"
+            told = f"{rule.severity:<10} {rule.action_class:<16} {wording.limit(rule):<24} {rule.title}{mode}"
             self.stdout.write(f"{changed} {rule.id:<24} {mark:<7} {told}")
 
     def _show(self, options: dict[str, Any]) -> None:
