@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.utils import translation
 from hypothesis import HealthCheck, settings
 
 BROWSER = Path(__file__).resolve().parent / "browser"
@@ -37,6 +38,13 @@ def pytest_collection_finish() -> None:
 
 def _turn(name: str) -> int:
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    """What a test asked for in Korean, the next one does not."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from fleet.lifecycle.machine import OUT_STATES
 from fleet.lifecycle.playbooks import CLAIMS
 from fleet.policy import selectors as policy
 from fleet.policy.rules import decide
-from fleet.readmodels import company, gangs_of_node, measures, node_page, tests_shown, timeline, words
+from fleet.readmodels import company, gangs_of_node, guard_lines, measures, node_page, tests_shown, timeline, words
 from fleet.readmodels.suspicion import gang_advice
 from fleet.readmodels.why import answer
 
@@ -120,6 +120,7 @@ def _context(request: HttpRequest, row: Node) -> dict[str, Any]:
         "now": now,
         "said": node_said(page, now),
         "why": _why(row, page, now),
+        "mode": guard_lines.mode_line(row, page.incident, row.cluster).text,
         "events": _timed(timeline.events(row, group=group), now),
         "group": group,
         "range": span,

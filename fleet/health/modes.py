@@ -50,13 +50,14 @@ def join(incident: Incident, signal: Signal, seen: correlation.Observed, wider: 
     """Let the incident know what a signal that joins it asks for; does it ask for more than before?
 
     `seen` is the edge of the signal, or the signal itself. `wider`: it was just found to be a fault of several parts,
-    which says by itself what to do.
+    which says by itself what to do. What comes back again and again is for people, whatever it asks for once more.
     """
+    settled = wider or "recurring" in incident.evidence
     rises = (
         signal.mode != incident.mode and reaches(incident, signal) and correlation.asks_for_action(seen.action_class)
     )
-    worse = reaches(incident, signal) and correlation.worse(seen, incident)
-    if worse or (rises and not wider):
+    worse = reaches(incident, signal) and correlation.worse(seen, incident) and "recurring" not in incident.evidence
+    if worse or (rises and not settled):
         incident.severity, incident.action_class = seen.severity, seen.action_class
     if rises:
         incident.mode, incident.rule = signal.mode, signal.rule
@@ -68,9 +69,8 @@ def renew(cluster_id: int, mode_of: ModeOf, now: datetime, journal: list[audit.E
 
     Two queries where nothing changed. The audit entries are appended to the journal: the chain's lock comes last.
     """
-    rows = list(Incident.objects.select_for_update(of=("self",)).filter(
-        cluster_id=cluster_id, state=Incident.OPEN, node__isnull=False
-    ).select_related("node__pool").order_by("id"))  # fmt: skip
+    found = Incident.objects.filter(cluster_id=cluster_id, state=Incident.OPEN, node__isnull=False)
+    rows = list(found.select_related("node__pool").order_by("id"))
     signs = _signals(cluster_id, mode_of)
     raised: list[int] = []
     lowered: list[int] = []

@@ -151,6 +151,7 @@ def _open_own(work: Work, node_id: int, signal: Signal, edge: Edge, shape: Shape
             incident.action_class = "contact_support"
             incident.evidence["recurring"] = f"{correlation_again.RECURS} times within a day on {edge.device or 'it'}"
         here.append(incident)
+        signal.incident = incident
         _adopt(work, incident)
     else:
         wider = modes.reaches(incident, signal) and sharing.widen(incident, edge)

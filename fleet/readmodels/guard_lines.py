@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as lazy
 
 from fleet.health import detector_changes
 from fleet.health.models import Incident, NodeVerdict, Signal, Verdict
-from fleet.inventory.models import Mode
+from fleet.inventory.models import Cluster, Mode, Node
 from fleet.lifecycle import approving, owners, requester
 from fleet.lifecycle.machine import OUT_STATES
 from fleet.lifecycle.models import Workflow
@@ -80,7 +80,7 @@ def _no(code: str, text: str, fine: str, until: datetime | None = None) -> Guard
 
 def _who(workflow: Workflow) -> Iterator[GuardLine]:
     """May it act at all: mode, the role of who asked, approvals, other owners."""
-    yield _mode(workflow)
+    yield mode_line(workflow.node, workflow.incident, workflow.cluster)
     by = workflow.created_by
     mine = by == requester.OURS or by.startswith(f"{requester.OURS}:")
     said = requester.refusal(by, workflow.cluster, 1)
@@ -95,12 +95,11 @@ def _who(workflow: Workflow) -> Iterator[GuardLine]:
     yield _no("owner", owners.waiting_for(other) if other else "", _("Nobody else works on the node."))
 
 
-def _mode(workflow: Workflow) -> GuardLine:
+def mode_line(node: Node, incident: Incident | None, cluster: Cluster) -> GuardLine:
     """The least of cluster, pool and rule; the rule is named where it is the one that limits."""
-    incident = workflow.incident
-    mode = mode_on(workflow.node, incident, workflow.cluster)
+    mode = mode_on(node, incident, cluster)
     said = {"mode": str(MODE_WORD[mode]).lower()}
-    if incident is not None and mode != mode_on(workflow.node, None, workflow.cluster):
+    if incident is not None and mode != mode_on(node, None, cluster):
         said["rule"] = incident.rule
         shut = _("The rule %(rule)s is in mode observe: nothing is written.")
         fine = _("The rule %(rule)s is in mode %(mode)s.")

@@ -20,6 +20,7 @@ from fleet.audit.services import chain_of
 from fleet.lifecycle import skipping
 from fleet.lifecycle.machine import ENDED_WORKFLOW_STATES
 from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
+from fleet.lifecycle.planner import mode_on
 from fleet.lifecycle.playbooks import CLAIMS, remedy_index
 from fleet.lifecycle.skipping import SKIPPABLE
 from fleet.policy.models import Approval, ApprovalVote
@@ -106,6 +107,11 @@ class WorkflowPage:
     record: str = ""
     halt: Halt | None = None
     unskippable: str = ""
+
+    @property
+    def mode(self) -> str:
+        """The least of its cluster's, its pool's and its rule's."""
+        return mode_on(self.workflow.node, self.workflow.incident, self.workflow.cluster)
 
     @property
     def stalled(self) -> bool:

@@ -13,8 +13,9 @@ from fleet.audit.models import AuditRow
 from fleet.health.models import Incident
 from fleet.health.rules.catalogue import DEFAULTS
 from fleet.inventory.models import Cluster
+from fleet.lifecycle.machine import WorkflowState
 from fleet.readmodels import rules_page
-from tests.builders import a_cluster, a_node, an_incident
+from tests.builders import a_cluster, a_node, a_workflow, an_incident
 from tests.domain.dashboard_details.conftest import NOW, a_signal, client_of
 
 
@@ -83,6 +84,14 @@ def test_the_page_tells_the_mode_of_a_rule_and_where_a_pool_has_another(
     assert "Mode: Recommend<" in row and "pool h100: Observe<" in row and "pool a100<" in row
     korean = viewer.get("/rules/", headers={"accept-language": "ko"}).content.decode()
     assert "모드: 권고<" in korean
+
+
+def test_the_pages_of_a_plan_say_which_rule_keeps_it_from_more(viewer: Client, cluster: Cluster) -> None:
+    node = a_node(cluster)
+    workflow = a_workflow(node, an_incident(node, mode="observe"), WorkflowState.PLANNED)
+    page = viewer.get(f"/nodes/{node.name}/").content.decode()
+    assert "The rule xid-log is in mode observe: nothing is written. It would do:" in page
+    assert "<dt>Mode</dt><dd>Observe</dd>" in viewer.get(f"/workflows/{workflow.pk}/").content.decode()
 
 
 @pytest.fixture

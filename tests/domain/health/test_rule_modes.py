@@ -112,3 +112,17 @@ def test_a_stale_finding_does_not_bring_back_the_mode_that_was_lowered(node: Nod
     renew(node, "rules:\n  xid-log: {mode: observe}\n")
     told = an_edge(kind="refreshed", detected_at=T0 + timedelta(minutes=9), action_class="replace_part")
     assert apply(node, told).mode == "observe"
+
+
+def test_a_fault_that_comes_back_again_and_again_stays_for_people_though_it_asks_for_a_boot(node: Node) -> None:
+    for number in range(4):
+        apply_all(node, an_edge(after=600 * number + 1), an_edge(after=600 * number + 9, kind="cleared"))
+        services.resolve_incidents(Incident.objects.values_list("pk", flat=True), "over", T0)
+    apply_all(node, an_edge(after=2401), an_edge(after=2500, kind="refreshed"))
+    assert Incident.objects.get(state="open").action_class == "contact_support"
+
+
+def apply_all(node: Node, *edges: Edge) -> None:
+    ids = dict(Node.objects.values_list("name", "pk"))
+    for edge in edges:
+        services.apply_edges(node.cluster_id, [edge], ids, node.cluster.epoch, edge.detected_at)

@@ -139,3 +139,10 @@ def test_every_setting_that_a_rule_has_may_be_a_pools(rule_id: str) -> None:
     text = ", ".join(f"{key}: {yaml.safe_dump(value).split()[0]}" for key, value in changes.items())
     tuning = parse(f"version: 1\npools:\n  mine:\n    {rule_id}: {{{text}}}\n", "r")
     assert tuning.pools["mine"][rule_id] == rule
+
+
+def test_a_line_that_comes_before_the_first_cycle_has_the_mode_of_its_node_s_pool() -> None:
+    world = World()
+    world.change(pool="mine")
+    world.engine.retune(parse("version: 1\npools:\n  mine:\n    xid-log: {mode: observe}\n", "r"), world.now)
+    assert [edge.mode for edge in world.xid(79)] == ["observe"]
