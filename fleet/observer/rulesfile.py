@@ -50,37 +50,46 @@ class RulesFile:
         self._limited = True  # may something open be in a mode below automate?
 
     def look(self, engine: RuleEngine, now: datetime) -> list[Edge]:
-        """Give a changed file to the engine; the edges of findings that the change ended."""
-        edges = self._read(engine, now)
-        if self.problem and not self._known and (before := self._before()) is not None:
-            edges, self._known = engine.retune(before, now), True
-        if self._known and (self._limited or engine.tuning.limited):
-            self._kept.renew(engine.tuning.mode_of, now)
-            self._limited = engine.tuning.limited
-        return edges
+        """Give a changed file to the engine; the edges of findings that the change ended.
 
-    def _read(self, engine: RuleEngine, now: datetime) -> list[Edge]:
-        if self._path is None:
+        The engine comes last: what the database raises before leaves the file to be read again.
+        """
+        read = self._read(now)
+        fallback = self._before() if self.problem and not self._known and read is None else None
+        tuning = read[0] if read else fallback
+        holds = tuning or engine.tuning
+        if (self._known or tuning is not None) and (self._limited or holds.limited):
+            self._kept.renew(holds.mode_of, now)
+            self._limited = holds.limited
+        if tuning is None:
             return []
+        if read is not None:
+            self._seen, self.problem = read[1], ""
+            log.info("rules read from %s", self._path)
+        self._known = True
+        return engine.retune(tuning, now)
+
+    def _read(self, now: datetime) -> tuple[Tuning, Stamp] | None:
+        """What a changed file says; None where it says nothing new, or nothing that can be used."""
+        if self._path is None:
+            return None
         try:
             found = self._path.stat()
             stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
             if stamp == self._seen:
-                return []
+                return None
             text = self._path.read_text(encoding="utf-8")
             tuning = parse(text, str(self._path))
         except (OSError, UnicodeDecodeError) as error:
             self._complain(f"The rules file {self._path} cannot be read: {error}")
-            return []
+            return None
         except BadRules as error:
             self._seen = stamp
             self._complain(f"The rules file has {len(error.mistakes)} mistakes; the rules before stay. {error}")
-            return []
+            return None
         before = self._before()
         self._kept.keep(text, _differing(before, tuning) if before is not None else set(), now)
-        self._seen, self.problem, self._known = stamp, "", True
-        log.info("rules read from %s", self._path)
-        return engine.retune(tuning, now)
+        return tuning, stamp
 
     def _before(self) -> Tuning | None:
         """What was judged by last, by this process or another; None where nothing was, or by what cannot be read."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 
 from fleet.audit.models import AuditRow
 from fleet.health import detector_changes
@@ -18,11 +19,12 @@ from fleet.health.modes import ModeOf
 from fleet.health.rules.engine import RuleEngine
 from fleet.health.rules.siterules import parse
 from fleet.inventory.models import Node
+from fleet.lifecycle.machine import WorkflowState
 from fleet.observer.rulesfile import RulesFile
 from fleet.observer.ruleskept import RulesKept
 from fleet.observer.session import Session
 from fleet.telemetry.frame import Frame
-from tests.builders import T0, an_incident
+from tests.builders import T0, a_workflow, an_incident
 
 
 def write(path: Path, text: str) -> None:
@@ -118,14 +120,30 @@ def test_a_file_that_is_broken_at_the_start_raises_no_mode(tmp_path: Path) -> No
     assert file.problem, "and it is still told"
 
 
+def test_a_database_that_is_away_leaves_the_file_to_be_read_again(tmp_path: Path, monkeypatch: Any) -> None:
+    path, kept, engine = tmp_path / "rules.yaml", Memory(), RuleEngine(Frame())
+    write(path, LIMITED)
+    file = RulesFile(str(path), kept)
+    with monkeypatch.context() as away:
+        away.setattr(kept, "renew", lambda mode_of, now: (_ for _ in ()).throw(OperationalError("away")))
+        with pytest.raises(OperationalError):
+            file.look(engine, T0)
+    assert engine.rules["gpu-lost"].mode == "automate"
+    file.look(engine, T0)
+    assert (engine.rules["gpu-lost"].mode, kept.renewed) == ("recommend", ["recommend"])
+
+
 @pytest.mark.django_db
 def test_an_open_incident_is_brought_to_its_rule_s_mode(session: Session, tmp_path: Path) -> None:
     path, engine = tmp_path / "rules.yaml", RuleEngine(Frame())
     incident = an_incident(Node.objects.get(name="gpu-r01-01"), cause="gpu-lost", rule="gpu-lost")
+    plan = a_workflow(Node.objects.get(name="gpu-r01-01"), incident, WorkflowState.PLANNED)
     file = RulesFile(str(path), RulesKept(session))
     write(path, LIMITED)
     file.look(engine, T0)
     incident.refresh_from_db()
+    plan.refresh_from_db()
+    assert (plan.state, plan.outcome) == ("cancelled", "The mode of its rule changed.")
     entry = AuditRow.objects.get(action="incident.mode")
     assert (incident.mode, entry.detail["from"], entry.detail["to"]) == ("recommend", "automate", "recommend")
 
