@@ -41,8 +41,9 @@ from fleet.ports.errors import MissingRight, PortError
 
 RETRY, RETRY_MOST = 3.0, 30.0
 GROWS = 1.5
-"""Seconds between two rounds against a budget that refuses: longer by half each time, anew after any progress. That is
-for the first in the budget's line; the others are woken, and ask by themselves after the longest time."""
+"""Seconds between two rounds against a budget that refuses: longer by half each time, anew after any progress. Where a
+drain finds it open before, it wakes the others. Twice as long each time, or the longest time at once for all but the
+first in line, emptied half a fleet later: budgets open little by little."""
 LOOK_LEAST, LOOK_MOST = 2.5, 10.0
 """Ending pods are looked at after a tenth of their grace period, then after half of the time they have taken, within
 these bounds: a look costs three reads of the API server, and containers that end at once take about two seconds."""
@@ -244,8 +245,6 @@ def _refused(
         budgets.setdefault(budget, []).append(key)
     asked = max((getattr(error, "retry_after", None) or RETRY) for _, error in refused)
     seconds = min(max(asked, RETRY * GROWS ** min(max(rounds - 1, 0), 6)), RETRY_MOST)
-    if not budget_line.is_first(ctx, budgets):
-        seconds = RETRY_MOST
     parts = [f"PDB {budget} keeps {named(sorted(keys))}" for budget, keys in sorted(budgets.items())]
     waits = " Waits for a person's approval to delete them." if said.state == Approval.PENDING else ""
     return Blocked("pdb", f"{'; '.join(parts)}.{waits}", seconds)

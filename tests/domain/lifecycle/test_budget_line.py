@@ -1,11 +1,10 @@
-"""Several drains wait for one budget: the first of them asks it, and wakes the others when there is room."""
+"""Several drains wait for one budget: whoever finds room wakes the next, a few at a time."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import timedelta
 from typing import Any
-
-import pytest
 
 from fleet.lifecycle.models import Step, Workflow
 from fleet.lifecycle.steps.budget_line import WOKEN
@@ -49,54 +48,49 @@ def done(workflow: Workflow) -> bool:
     return Step.objects.filter(workflow=workflow, verb="drain", state="done").exists()
 
 
-def test_only_the_longest_waiting_asks_often(build: Build) -> None:
-    world, asked = crowded(build, FEW)
-    begin(world, FEW)
-    asked.clear()
-    world.run(28)
-    assert len(asked[FEW[0]]) >= 2 and all(len(asked[name]) <= 1 for name in FEW[1:])
+def sleepy(world: World, begun: list[Workflow]) -> None:
+    """They have waited long, and ask each half a minute."""
+    world.run(150)
+    assert {again(workflow).blocked_code for workflow in begun} == {"pdb"}
 
 
 def test_whoever_finds_the_budget_open_wakes_the_next(build: Build) -> None:
     world, asked = crowded(build, FEW)
     begun = begin(world, FEW)
-    world.run(3)
+    sleepy(world, begun)
     world.budgets.clear()
-    assert world.run(40, lambda: bool(asked[FEW[0]]) and done(begun[0]))
-    assert world.run(6, lambda: all(done(workflow) for workflow in begun)), "they slept while there was room"
-
-
-def test_one_in_front_that_waits_for_another_budget_too_keeps_nobody_asleep(build: Build) -> None:
-    world, _ = crowded(build, FEW)
-    other = a_pod("db-0", FEW[0], gang="", owner="StatefulSet/db", labels={"app": "db"})
-    world.pods[other.key], world.budgets["db-0"] = other, "serving/db"
-    begun = begin(world, FEW)
-    for name in FEW[1:]:
-        del world.budgets[f"cache-{name}"]  # the budget lets go all but what the first in line has
-    assert world.run(45, lambda: all(done(workflow) for workflow in begun[1:]))
-    assert again(begun[0]).blocked_code == "pdb"
-
-
-def test_a_wave_is_bounded(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A budget with room for one more must not make a whole fleet ask."""
-    names = tuple(f"gpu-{number:02d}" for number in range(WOKEN + 4))
-    world, asked = crowded(build, names)
-    begun = begin(world, names)
-    first = begun[0].node.name
-    world.run(1)
-    del world.budgets[f"cache-{first}"]
     asked.clear()
-    assert world.run(40, lambda: done(begun[0]))
-    world.run(2)
-    assert sum(len(times) for name, times in asked.items() if name != first) <= WOKEN + 4
+    assert world.run(40, lambda: bool(asked))
+    assert world.run(3, lambda: len(asked) == len(FEW)), "they slept while there was room"
+    assert world.run(20, lambda: all(done(workflow) for workflow in begun))
 
 
-def test_drains_of_another_budget_are_not_woken(build: Build) -> None:
+def test_a_wave_is_bounded(build: Build) -> None:
+    """A budget with room for one more must not make a whole fleet ask."""
+    names = tuple(f"gpu-{number:02d}" for number in range(WOKEN + 6))
+    world, _ = crowded(build, names)
+    sleepy(world, begin(world, names))
+    asleep = Workflow.objects.filter(blocked_code="pdb", wake_at__gt=world.clock.now() + timedelta(seconds=8))
+    opens = asleep.order_by("wake_at").values_list("node__name", flat=True)[0]
+    del world.budgets[f"cache-{opens}"]
+    assert world.run(40, lambda: opens not in {workflow.node.name for workflow in _waiting()})
+    woken = [workflow for workflow in _waiting() if workflow.wake_at and workflow.wake_at <= world.clock.now()]
+    assert WOKEN - 2 <= len(woken) <= WOKEN
+
+
+def _waiting() -> list[Workflow]:
+    return list(Workflow.objects.filter(blocked_code="pdb").select_related("node"))
+
+
+def test_drains_of_another_budget_and_those_that_moved_on_are_not_woken(build: Build) -> None:
     world, asked = crowded(build, FEW)
     world.budgets[f"cache-{FEW[2]}"] = "serving/other"
     begun = begin(world, FEW)
-    world.run(1)
-    del world.budgets[f"cache-{FEW[0]}"], world.budgets[f"cache-{FEW[1]}"]
-    before = len(asked[FEW[2]])
-    assert world.run(40, lambda: done(begun[1]))
-    assert again(begun[2]).blocked_code == "pdb" and len(asked[FEW[2]]) - before <= 5
+    sleepy(world, begun)
+    late = world.clock.now() + timedelta(minutes=9)
+    Workflow.objects.filter(pk=begun[1].pk).update(blocked_code="api_unreachable", wake_at=late)
+    Workflow.objects.filter(pk=begun[2].pk).update(wake_at=late)
+    del world.budgets[f"cache-{FEW[0]}"]
+    asked.clear()
+    assert world.run(40, lambda: done(begun[0]))
+    assert {again(workflow).wake_at for workflow in begun[1:]} == {late} and list(asked) == [FEW[0]]
