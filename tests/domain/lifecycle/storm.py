@@ -55,6 +55,7 @@ class Storm(World):
         self.told: dict[str, dict[str, Any]] = {}  # rows as the observer wrote them last
         self.ids = dict(Node.objects.filter(cluster=cluster).values_list("name", "pk"))
         self.stride = 60.0  # the longest time without a look
+        self.least = 1.0  # the shortest: how late a tick may come
         self._open = False
         self._base = 0
         self._swept = clock.now()
@@ -138,7 +139,8 @@ class Storm(World):
         """Time passes from one event to the next."""
         end = self.clock.now() + timedelta(seconds=seconds)
         while self.clock.now() < end:
-            self.clock.tick(max(1.0, min(self._next(end) - self.clock.now(), end - self.clock.now()).total_seconds()))
+            ahead = min(self._next(end), end) - self.clock.now()
+            self.clock.tick(max(self.least, ahead.total_seconds()))
             self.settle()
             self.work()
             self.oracle.look()

@@ -247,7 +247,7 @@ class Story:
         storm.moods.clear()
         storm.bmc.clear()
         storm.budgets.clear()
-        storm.stride = 300.0
+        storm.stride, storm.least = 300.0, 15.0  # what ends need not be watched by the second
         self.blind(False)
         self.stop(False)
         Window.objects.all().delete()
