@@ -94,9 +94,10 @@ def node_links(nodes: list[OutNode], most: int = 3) -> SafeString:
 def gang_said(line: GangLine, gone_at: datetime | None, now: datetime) -> SafeString:
     """State, cause, since, what is held, next."""
     if gone_at is not None:
-        return format_html(
+        gone = format_html(
             _("<b>It is gone since {time}.</b> What you see is what was known last."), time=tags.ago(_at(now), gone_at)
         )
+        return format_html("{} <b>{}</b>", gone, line.ours) if line.ours else gone
     parts = [_state(line, now), _cause(line), _costs(line, now), _clears(line)]
     return format_html_join(" ", "{}", ((part,) for part in parts if part))
 
@@ -117,6 +118,8 @@ def _state(line: GangLine, now: datetime) -> SafeString:
 
 def _cause(line: GangLine) -> SafeString | str:
     why = line.why
+    if line.ours and (why is None or why.sentence != line.ours):
+        return format_html("<b>{} {}</b>", why.sentence if why else "", line.ours)
     return format_html("<b>{}</b>", why.sentence) if why else ""
 
 

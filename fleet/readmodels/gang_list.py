@@ -16,6 +16,7 @@ from typing import Any
 from django.db.models import Case, Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Sum, Value, When
 
 from fleet.gangs.models import GangCondition, GangRow
+from fleet.readmodels import gang_suspended
 from fleet.readmodels.gang_conditions import Shown, of_gangs
 from fleet.readmodels.gang_cost import idle_seconds
 from fleet.readmodels.gang_reasons import Told, told
@@ -90,6 +91,7 @@ class GangLine:
     blockers: list[dict[str, Any]]
     idle: float
     conditions: list[Shown] = field(default_factory=list)
+    ours: str = ""  # what Muster did to its job for a drain, and when it ends
 
     @property
     def waits(self) -> bool:
@@ -100,7 +102,14 @@ class GangLine:
         """None for a gang of which there is nothing to explain."""
         if not self.reason_code:
             return None
-        return told(self.reason_code, self.facts, self.blockers, self.queue)
+        why = told(self.reason_code, self.facts, self.blockers, self.queue)
+        return gang_suspended.ours(why, self.ours) if self.ours and why.code == "SUSPENDED" else why
+
+    @property
+    def job(self) -> gang_suspended.Named:
+        """Kind, namespace and name of what people made."""
+        kind, _space, name = self.title.partition(" ")
+        return kind, self.namespace, name
 
     @property
     def could_now(self) -> int:
@@ -180,9 +189,13 @@ def present(visible: Visible, cluster: str = "") -> QuerySet[GangRow]:
 
 
 def lines(rows: QuerySet[GangRow], now: datetime) -> list[GangLine]:
-    """Without their conditions. One query."""
+    """Without their conditions. One query, and one more where some are suspended."""
     read = rows.annotate(idle_now=idle_seconds(now)).values_list(*COLUMNS, "idle_now")
-    return [GangLine(*row) for row in read]
+    found = [GangLine(*row) for row in read]
+    ours = gang_suspended.sentences((line.cluster_id, line.job) for line in found if line.state == "suspended")
+    for line in found:
+        line.ours = ours.get((line.cluster_id, line.job), "")
+    return found
 
 
 def ordered(rows: QuerySet[GangRow], by: str) -> QuerySet[GangRow]:

@@ -15,9 +15,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from fleet.gangs.models import Ending, GangMoment, GangRow
-from fleet.readmodels import fleet_map, gang_conditions, gang_list, gang_names, gang_reasons
+from fleet.lifecycle.suspending.models import Suspension
+from fleet.readmodels import fleet_map, gang_conditions, gang_list, gang_names, gang_reasons, gang_suspended, phrases
 from fleet.readmodels.fleet_map import NodeRow
 from fleet.readmodels.gang_list import GangLine, Visible
+from fleet.readmodels.gang_suspended import Named
 from fleet.readmodels.gang_words import CONDITIONS
 
 MOMENTS = 200
@@ -94,7 +96,7 @@ class GangView:
 
 
 def read(pk: int, visible: Visible, now: datetime) -> GangView | None:
-    """Six queries."""
+    """Seven queries, one more where it is suspended."""
     rows = GangRow.objects.filter(**gang_list.scope(visible), pk=pk)
     found = gang_list.lines(rows, now)
     if not found:
@@ -104,7 +106,10 @@ def read(pk: int, visible: Visible, now: datetime) -> GangView | None:
     line.conditions = gang_conditions.of_gangs([(line.cluster_id, line.key)]).get((line.cluster_id, line.key), [])
     members = sorted((MemberLine(*one) for one in rest["members"]), key=_trouble_first)
     mine = {"cluster_id": line.cluster_id, "gang_key": line.key}
-    moments = GangMoment.objects.filter(**mine).order_by("-at", "-pk")[:MOMENTS]
+    stored = GangMoment.objects.filter(**mine).order_by("-at", "-pk")[:MOMENTS]
+    suspended = gang_suspended.of(line.cluster_id, _jobs(line, rest["objects_seen"]))
+    line.ours = next((gang_suspended.stands(one) for one in suspended if one.ended_at is None), "")
+    moments = [*(moment(row, line.queue) for row in stored), *(m for one in suspended for m in _of_suspension(one))]
     return GangView(
         line=line,
         guarantee=rest["guarantee"],
@@ -114,9 +119,24 @@ def read(pk: int, visible: Visible, now: datetime) -> GangView | None:
         members=members,
         nodes=_nodes(line, members),
         objects=[_object(one) for one in rest["objects_seen"]],
-        moments=[moment(row, line.queue) for row in moments],
+        moments=sorted(moments, key=lambda one: one.at, reverse=True)[:MOMENTS],
         ending=Ending.objects.filter(**mine).order_by("-at").first(),
     )
+
+
+def _jobs(line: GangLine, objects: Sequence[Mapping[str, Any]]) -> set[Named]:
+    """Whatever of it can have been suspended."""
+    spoken = {(str(one.get("kind")), str(one.get("namespace")), str(one.get("name"))) for one in objects}
+    return {*spoken, line.job, (line.kind, line.namespace, line.name)}
+
+
+def _of_suspension(row: Suspension) -> list[Moment]:
+    """Its lines in the timeline. Nodes are named in the sentence of its beginning."""
+    told = [Moment(row.suspended_at or row.begun_at, "suspension", gang_suspended.began(row), "", "", (), "")]
+    if row.ended_at is not None:
+        why = phrases.told(row.text) if row.state == Suspension.LEFT else ""
+        told.append(Moment(row.ended_at, "suspension", gang_suspended.ended(row), why, "", (), ""))
+    return told
 
 
 def _nodes(line: GangLine, members: Sequence[MemberLine]) -> dict[str, NodeRow]:

@@ -144,7 +144,7 @@ def test_a_gangs_page_costs_the_same_whatever_its_size(viewer: Client, cluster: 
         with CaptureQueriesContext(connection) as seen:
             viewer.get(f"/gangs/{gang.pk}/")
         counts.append(len(seen))
-    assert counts[0] == counts[1] <= 4 + 6
+    assert counts[0] == counts[1] <= 4 + 7
 
 
 def test_the_observer_says_what_would_let_it_start(viewer: Client) -> None:
