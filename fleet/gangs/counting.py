@@ -56,7 +56,7 @@ def count(joined: Joined, starved: bool = False) -> Gang:
         gpus_per_member=max(_gpus(objects, alive), default=0),
         gpus_wanted=_gpus_wanted(objects, alive, wanted),
         gpus_held=held,
-        gpus_held_idle=_idle(objects, held, placed, minimum, starved),
+        gpus_held_idle=_idle(objects, held, placed, placed - _stuck(on_nodes), minimum, starved),
         guarantee=_guarantee(objects, ref.system),
         created_at=min((at for at in _made(objects, alive)), default=None),
         waits_since=_waits_since(objects, alive) if waiting or starved else None,
@@ -115,9 +115,15 @@ def _commanding(objects: Sequence[GangObject]) -> Sequence[GangObject]:
     return [one for one in objects if one.ref.system in ADMITTING] or objects
 
 
-def _idle(objects: Sequence[GangObject], held: int, placed: int, minimum: int, starved: bool) -> int:
+def _stuck(on_nodes: Sequence[Member]) -> int:
+    """Members that have a node and do not run there, for a reason that their kubelet tells: they crash again and again,
+    or their image is not to be had."""
+    return sum(member.state == "placed" and bool(member.stuck) and not member.ending for member in on_nodes)
+
+
+def _idle(objects: Sequence[GangObject], held: int, placed: int, able: int, minimum: int, starved: bool) -> int:
     """Fewer than its minimum compute nothing; else what its scheduler calls idle (placeholders, a stale group)."""
-    if starved or 0 < placed < minimum:
+    if starved or (placed and able < minimum):
         return held
     return min(held, max((one.gpus_idle for one in objects if one.gpus_idle is not None), default=0))
 

@@ -102,8 +102,10 @@ REASONS: Mapping[ReasonCode, Words] = {
     ),
     "IMAGE_OR_INIT": Words(
         lazy("Members do not start"),
-        lazy("Images are pulled and init containers end."),
-        lazy("See the members that are stuck: image, secret, volume or init container."),
+        lazy("Its images are pulled, its init containers end, and its members stay up."),
+        lazy(
+            "See the members that are stuck: image, secret, volume, init container, or a program that crashes."
+        ),
     ),
     "UNKNOWN": Words(
         lazy("No reason known"),

@@ -56,7 +56,7 @@ def member_of(raw: Mapping[str, Any], links: tuple[str, ...], owner: str, role: 
         key=f"{text(meta.get('namespace'))}/{text(meta.get('name'))}",
         uid=text(meta.get("uid")),
         node=node,
-        state=_state(node, spec, status),
+        state=_state(node, spec, status, statuses),
         need=need_of(spec),
         links=links,
         owner=owner,
@@ -75,7 +75,9 @@ def member_of(raw: Mapping[str, Any], links: tuple[str, ...], owner: str, role: 
     )
 
 
-def _state(node: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> MemberState:
+def _state(
+    node: str, spec: Mapping[str, Any], status: Mapping[str, Any], statuses: Sequence[Mapping[str, Any]]
+) -> MemberState:
     phase = text(status.get("phase"))
     if phase in ("Succeeded", "Failed"):
         return "ended"
@@ -84,7 +86,18 @@ def _state(node: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> Mem
     if phase != "Running":
         return "placed"
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in items(status.get("conditions")))
-    return "ready" if ready else "running"
+    if ready:
+        return "ready"
+    return "placed" if _computes_nothing(spec, statuses) else "running"
+
+
+def _computes_nothing(spec: Mapping[str, Any], statuses: Sequence[Mapping[str, Any]]) -> bool:
+    """All containers that ask for devices (all, where none does) wait: for their next try after a crash, for an image.
+    The phase of such a pod may be Running: it tells that one of them once ran, or that a sidecar does."""
+    containers = items(spec.get("containers"))
+    using = {text(one.get("name")) for one in containers if need_of({"containers": [one]}).gpus}
+    told = [one for one in statuses if not using or text(one.get("name")) in using]
+    return bool(told) and all(mapping(mapping(one.get("state")).get("waiting")) for one in told)
 
 
 def _gated(spec: Mapping[str, Any]) -> Said | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +30,20 @@ def test_the_minimum_placed_holds_nothing_idle_and_waits_for_nothing() -> None:
     group = an_object("volcano", "llm", minimum=2)
     gang = one_gang([group], members_of(group.ref.key, 2, 1))
     assert (gang.state, gang.gpus_held_idle, gang.waits_since, gang.missing) == ("running", 0, None, ())
+
+
+def test_members_that_do_not_start_count_as_none_towards_what_computes() -> None:
+    group = an_object("volcano", "llm", minimum=3)
+    stuck = [replace(one, state="placed", stuck="CrashLoopBackOff") for one in members_of(group.ref.key, 4)]
+    for many, state, idle in ((0, "running", 0), (1, "running", 0), (2, "starting", 32), (4, "starting", 32)):
+        gang = one_gang([group], [*stuck[:many], *members_of(group.ref.key, 4)[many:]])
+        assert (gang.state, gang.placed, gang.gpus_held_idle) == (state, 4, idle)
+
+
+def test_members_that_are_about_to_start_hold_nothing_for_nothing() -> None:
+    group = an_object("volcano", "llm", minimum=2)
+    gang = one_gang([group], members_of(group.ref.key, 2, state="placed"))
+    assert (gang.state, gang.gpus_held_idle) == ("starting", 0)
 
 
 def test_a_ray_cluster_without_a_gang_scheduler_needs_its_head_and_every_worker() -> None:

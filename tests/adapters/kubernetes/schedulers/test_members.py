@@ -9,7 +9,19 @@ import pytest
 from fleet.adapters.kubernetes.member import meaning_of
 from fleet.adapters.kubernetes.needs import need_of, quantity
 from fleet.ports.gangs import Match, Need, Toleration
-from tests.adapters.kubernetes.schedulers.raw import Json, at, condition, member_in, pod, pod_spec, when
+from tests.adapters.kubernetes.schedulers.raw import (
+    Json,
+    at,
+    condition,
+    gang_of,
+    member_in,
+    pod,
+    pod_spec,
+    resource,
+    when,
+    why,
+)
+from tests.unit.gangs.scenes import a_room
 
 GIB = 1024  # MiB
 
@@ -39,6 +51,45 @@ def placed(status: Json, **facts: Any) -> Json:
 )
 def test_a_members_state_is_how_far_it_came(raw: Json, state: str) -> None:
     assert member_in(raw).state == state
+
+
+RUNS: Json = {"name": "main", "state": {"running": {"startedAt": at(4)}}}
+CRASHES: Json = {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}}
+ASIDE: Json = {"name": "logs", "state": {"running": {"startedAt": at(4)}}}
+ENDED: Json = {"name": "main", "state": {"terminated": {"exitCode": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "gpus", "state"),
+    [
+        ([CRASHES], 8, "placed"),
+        ([CRASHES, ASIDE], 8, "placed"),  # what has the GPUs does not run
+        ([RUNS, {**CRASHES, "name": "logs"}], 8, "running"),  # a sidecar that crashes stops no work
+        ([CRASHES], 0, "placed"),
+        ([CRASHES, ASIDE], 0, "running"),
+        ([RUNS], 8, "running"),
+        ([ENDED], 8, "running"),
+        ([{"name": "main"}], 8, "running"),
+        ([], 8, "running"),
+    ],
+)
+def test_a_member_that_crashes_again_and_again_has_not_started(statuses: list[Json], gpus: int, state: str) -> None:
+    """Its phase stays Running between two tries, and while anything of it runs."""
+    raw = pod("a", "gpu-0", gpus=gpus, status={"phase": "Running", "containerStatuses": statuses})
+    assert member_in(raw).state == state
+
+
+def test_a_gang_of_which_every_member_crashes_computes_nothing_and_says_so() -> None:
+    status = {"phase": "Running", "containerStatuses": [CRASHES]}
+    group = {"labels": {"scheduling.x-k8s.io/pod-group": "llm"}}
+    spec, told = {"minMember": 2}, {"phase": "Running", "running": 2}
+    gang = gang_of(
+        resource("scheduling.x-k8s.io/v1alpha1", "PodGroup", "llm", spec, told),
+        *(pod(f"llm-{n}", f"gpu-{n}", status=status, **group) for n in range(2)),
+    )
+    assert (gang.state, gang.running, gang.gpus_held, gang.gpus_held_idle) == ("starting", 0, 16, 16)
+    found = why(gang, a_room("gpu-0", used=8), a_room("gpu-1", used=8))
+    assert (found.code, found.raw.split("; ")[0]) == ("IMAGE_OR_INIT", "train/llm-0: CrashLoopBackOff: back-off 5m0s")
 
 
 def test_a_member_that_is_being_deleted_is_still_where_it_was() -> None:
