@@ -176,11 +176,19 @@ def test_unhealthy_nodes_of_its_assignment_are_kept() -> None:
     assert (reason.code, [b.node for b in reason.blockers]) == ("NODE_UNHEALTHY", ["gpu-3"])
 
 
-def test_whether_kueue_chose_the_nodes_is_told_by_its_admission_alone() -> None:
-    assigned = {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["gpu-3"], "count": 2}]}
+SLICES: Json = {"domainCount": 1, "podCounts": {"universal": 2}, "valuesPerLevel": [{"universal": "gpu-3"}]}
+CHOSEN: dict[str, Json] = {  # what it says of the nodes it chose, in each of its versions
+    "v1beta2": {"levels": ["kubernetes.io/hostname"], "slices": [SLICES]},
+    "v1beta1": {"levels": ["kubernetes.io/hostname"], "domains": [{"values": ["gpu-3"], "count": 2}]},
+}
+
+
+@pytest.mark.parametrize("version", CHOSEN)
+def test_whether_kueue_chose_the_nodes_is_told_by_its_admission_alone(version: str) -> None:
     asked = pod_set(2, topologyRequest={"required": "leaf"})
-    for given, chosen in (([{"name": "main", "topologyAssignment": assigned}], True), ([{"name": "main"}], False)):
-        raw = workload(*admitted(), sets=[asked])
+    chosen_here = [{"name": "main", "topologyAssignment": CHOSEN[version]}]
+    for given, chosen in ((chosen_here, True), ([{"name": "main"}], False)):
+        raw = workload(*admitted(), sets=[asked], api=version)
         raw["status"]["admission"] = {"clusterQueue": "research", "podSetAssignments": given}
         assert said_by(raw).by_topology is chosen
     assert said_by(workload(sets=[asked])).by_topology is False
