@@ -27,7 +27,7 @@ from fleet.access.selectors import visible_clusters
 from fleet.readmodels import gang_names, gang_page
 from fleet.readmodels.fleet_map import NodeRow, grouped
 from fleet.readmodels.gang_page import MEMBERS_A_PAGE, GangView, MemberLine
-from fleet.readmodels.gang_words import called
+from fleet.readmodels.gang_reasons import before
 from fleet.readmodels.node_page import instant
 
 PARTS = {"live": "gang/_live.html", "members": "gang/_members.html"}
@@ -67,7 +67,7 @@ def _context(request: HttpRequest, found: GangView) -> dict[str, Any]:
         "last": min(len(found.members), start + MEMBERS_A_PAGE),
         "back": number - 1,
         "on": number + 1 if len(found.members) > start + MEMBERS_A_PAGE else 0,
-        "ahead": [(gang_by_key(key, line.cluster), called(key)) for key in _keys(line.facts.get("ahead"))],
+        "ahead": [(gang_by_key(key, line.cluster), name) for key, name in before(line.facts) if key.count("/") >= 3],
         "numbers": _numbers(found),
         "moments": [
             (moment, [(node_href(node, line.cluster), node) for node in moment.nodes[:5]], _form(moment, now))
@@ -84,10 +84,6 @@ def _context(request: HttpRequest, found: GangView) -> dict[str, Any]:
 def _form(moment: gang_page.Moment, now: datetime) -> str:
     """The clock today, the day before that."""
     return "hms" if now - moment.at < timedelta(hours=20) else "day"
-
-
-def _keys(told: Any) -> list[str]:
-    return [key for key in told or () if isinstance(key, str) and key.count("/") >= 3]
 
 
 def _map(found: GangView) -> Any:

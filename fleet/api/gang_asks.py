@@ -22,7 +22,7 @@ from fleet.gangs.linting import Report
 from fleet.gangs.questions import NODES_AT_MOST, Answer, Question
 from fleet.inventory.models import Cluster
 from fleet.readmodels import gang_words
-from fleet.readmodels.gang_whatif import answers, outcome, title, watched
+from fleet.readmodels.gang_whatif import answers, names, outcome, title, watched
 
 router = Router(tags=["gangs"])
 YAML = {"requestBody": {"required": True, "content": {
@@ -93,7 +93,7 @@ def _what_if(
 ) -> WhatIfOut:
     return WhatIfOut(
         cluster=cluster.name,
-        question=title(asked),
+        question=title(asked, names(cluster, [asked])),
         known=known,
         sentence=sentence,
         at=at,

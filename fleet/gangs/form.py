@@ -70,5 +70,15 @@ class Gang:
     members: tuple[Member, ...]
 
     @property
+    def called(self) -> str:
+        """By what people made, and where: "RayJob train/llm-70b"."""
+        return called_by(self.title, self.namespace)
+
+    @property
     def waits(self) -> bool:
         return self.state in ("waiting", "partial")
+
+
+def called_by(title: str, namespace: str) -> str:
+    kind, _space, name = title.partition(" ")
+    return f"{kind} {namespace}/{name}" if namespace else title

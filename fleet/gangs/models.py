@@ -9,9 +9,9 @@ from django.db.models import Q
 class GangRow(models.Model):
     """One gang as it is now (`fleet.gangs.form.Gang`), with why it waits. Gone ones are kept for a while.
 
-    `reason`: {raw, source, since, fits, needs, free, slots, lacking, level, ahead}. `blockers`: [{node, members, code,
-    text, since, back_at, workflow, ticket}]. `members`: [[key, node, state, role, gpus, waits, stuck, sick_device]].
-    `objects`: [{system, kind, namespace, name, phase, said: [[code, text, at, source]]}], of a Kueue
+    `reason`: {raw, source, since, fits, needs, free, slots, lacking, level, ahead, ahead_called}. `blockers`: [{node,
+    members, code, text, since, back_at, workflow, ticket}]. `members`: [[key, node, state, role, gpus, waits, stuck,
+    sick_device]]. `objects`: [{system, kind, namespace, name, phase, said: [[code, text, at, source]]}], of a Kueue
     Workload also `by_topology` and `unhealthy` (nodes) where there is anything to tell. `idle_seconds` are GPU seconds
     that it held for nothing since it was first seen, up to `counted_at`.
     """

@@ -40,7 +40,8 @@ class Columns:
 
     def _gang(self, made: Board, key: str) -> dict[str, Any]:
         gang, reason = made.gangs[key], made.reasons.get(key)
-        seen = gang, reason, made.queue_keys.get(key, ""), made.positions.get(key)
+        before = tuple(made.gangs[one].called if one in made.gangs else "" for one in reason.ahead) if reason else ()
+        seen = gang, reason, made.queue_keys.get(key, ""), made.positions.get(key), before
         kept = self._gangs.get(key)
         if kept is None or kept[0] != seen:
             kept = self._gangs[key] = seen, gang_columns(*seen)
@@ -53,8 +54,11 @@ class Columns:
         return kept[1]
 
 
-def gang_columns(gang: Gang, reason: Reason | None, queue_key: str, position: int | None) -> dict[str, Any]:
-    """Column -> value; equal gangs give equal columns, so that what did not change is not written."""
+def gang_columns(
+    gang: Gang, reason: Reason | None, queue_key: str, position: int | None, before: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Column -> value; equal gangs give equal columns, so that what did not change is not written. `before`: what those
+    ahead of it are called, "" for one that is not known."""
     return {
         "system": gang.system,
         "kind": gang.kind[:64],
@@ -73,7 +77,7 @@ def gang_columns(gang: Gang, reason: Reason | None, queue_key: str, position: in
         "waits_since": gang.waits_since,
         "started_at": gang.started_at,
         "reason_code": reason.code if reason else "",
-        "reason": _reason(reason) if reason else {},
+        "reason": _reason(reason, before) if reason else {},
         "blockers": [_blocker(one) for one in reason.blockers] if reason else [],
         "nodes": list(gang.nodes),
         "members": [_member(one) for one in sorted(gang.members, key=lambda one: one.key)[:MEMBERS]],
@@ -106,7 +110,7 @@ def moment_text(at: datetime | None) -> str | None:
     return at.isoformat() if at is not None else None
 
 
-def _reason(reason: Reason) -> dict[str, Any]:
+def _reason(reason: Reason, before: tuple[str, ...]) -> dict[str, Any]:
     return {
         "raw": reason.raw[:WORDS],
         "source": reason.source[:200],
@@ -118,6 +122,7 @@ def _reason(reason: Reason) -> dict[str, Any]:
         "lacking": reason.lacking,
         "level": reason.level,
         "ahead": list(reason.ahead),
+        **({"ahead_called": list(before)} if any(before) else {}),
     }
 
 

@@ -103,9 +103,7 @@ REASONS: Mapping[ReasonCode, Words] = {
     "IMAGE_OR_INIT": Words(
         lazy("Members do not start"),
         lazy("Its images are pulled, its init containers end, and its members stay up."),
-        lazy(
-            "See the members that are stuck: image, secret, volume, init container, or a program that crashes."
-        ),
+        lazy("See the members that are stuck: image, secret, volume, init container, or a program that crashes."),
     ),
     "UNKNOWN": Words(
         lazy("No reason known"),
@@ -191,13 +189,22 @@ def _of_room(code: ReasonCode, facts: Mapping[str, Any]) -> str:
 
 
 def _behind(facts: Mapping[str, Any]) -> str:
-    ahead = [called(key) if key.count("/") >= 3 else key for key in map(str, facts.get("ahead") or ())]
+    ahead = [name for _key, name in before(facts)]
     if not ahead:
         return _("It waits its turn: others are before it.")
     nearest = ahead[-1]
     if len(ahead) == 1:
         return _("It waits its turn behind %(gang)s.") % {"gang": nearest}
     return _("It waits its turn behind %(gang)s and %(n)s more.") % {"gang": nearest, "n": len(ahead) - 1}
+
+
+def before(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(key, what people call it) of each gang in front of it, the nearest last. Older rows tell the keys alone."""
+    keys = [str(key) for key in facts.get("ahead") or ()]
+    names = [str(name) for name in facts.get("ahead_called") or ()]
+    names = names if len(names) == len(keys) else [""] * len(keys)
+    plain = [called(key) if key.count("/") >= 3 else key for key in keys]
+    return [(key, name or other) for key, name, other in zip(keys, names, plain, strict=True)]
 
 
 def _names(names: Sequence[str]) -> str:

@@ -6,13 +6,15 @@ fit"; and to guess where the observer does not answer: then it is not known yet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from fleet.gangs.asking import ask
+from fleet.gangs.form import called_by
+from fleet.gangs.models import GangRow
 from fleet.gangs.questions import Answer, Answers, Loses, Named, Question
 from fleet.inventory.models import Cluster
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -20,6 +22,7 @@ from fleet.readmodels.gang_reasons import gpus, members
 from fleet.readmodels.gang_words import called
 
 NODES_NAMED = 3
+NO_NAMES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,19 @@ class Outcome:
 
 def outcomes(cluster: Cluster, questions: Sequence[Question]) -> list[Outcome]:
     """In the order of the questions. Waits a moment for the observer; not at all where there is none."""
-    told = answers(cluster, questions)
+    told, so_called = answers(cluster, questions), names(cluster, questions)
     if told is None:
-        return [Outcome(one, title(one), _unknown(cluster), False, False) for one in questions]
-    return [outcome(one, found) for one, found in zip(questions, told.answers, strict=False)]
+        return [Outcome(one, title(one, so_called), _unknown(cluster), False, False) for one in questions]
+    return [outcome(one, found, so_called) for one, found in zip(questions, told.answers, strict=False)]
+
+
+def names(cluster: Cluster, questions: Sequence[Question]) -> dict[str, str]:
+    """Key -> what people call it, of the gangs that are asked about."""
+    keys = {one.gang for one in questions if one.gang}
+    if not keys:
+        return {}
+    rows = GangRow.objects.filter(cluster=cluster, key__in=keys).values_list("key", "title", "namespace")
+    return {key: called_by(title, namespace) for key, title, namespace in rows}
 
 
 def answers(cluster: Cluster, questions: Sequence[Question]) -> Answers | None:
@@ -63,7 +75,8 @@ def _unknown(cluster: Cluster) -> str:
     }
 
 
-def title(question: Question) -> str:
+def title(question: Question, names: Mapping[str, str] = NO_NAMES) -> str:
+    """`names` by key; a gang that is not among them is called by its key."""
     nodes = ", ".join(question.nodes[:NODES_NAMED])
     rest = len(question.nodes) - NODES_NAMED
     if rest > 0:
@@ -76,25 +89,26 @@ def title(question: Question) -> str:
             text = ngettext("%(nodes)s is drained", "%(nodes)s are drained", len(question.nodes))
             return text % {"nodes": nodes}
         case "suspend":
-            name = called(question.gang) if question.gang.count("/") >= 3 else question.gang
+            plain = called(question.gang) if question.gang.count("/") >= 3 else question.gang
+            name = names.get(question.gang, plain)
             return _("%(gang)s is suspended") % {"gang": name}
     return question.kind
 
 
-def outcome(question: Question, found: Answer) -> Outcome:
+def outcome(question: Question, found: Answer, names: Mapping[str, str] = NO_NAMES) -> Outcome:
     if found.late:
         text = _("Not known yet: there was no time for it. Ask again.")
-        return Outcome(question, title(question), text, False, False)
+        return Outcome(question, title(question, names), text, False, False)
     asked = question.nodes if question.kind != "suspend" else (question.gang,)
     if found.unknown and len(found.unknown) == len(asked):
         text = _("The observer knows nothing of that name.")
-        return Outcome(question, title(question), text, False, False)
+        return Outcome(question, title(question, names), text, False, False)
     parts = _drain(found) if question.kind == "drain" else [_frees(question, found), _starts(found)]
     if found.unknown:
         parts.append(_("Not known: %(names)s.") % {"names": ", ".join(found.unknown[:NODES_NAMED])})
     helps = bool(found.starts) if question.kind != "drain" else not _breaks(found) and not found.no_longer
     return Outcome(
-        question, title(question), " ".join(part for part in parts if part), True, helps,
+        question, title(question, names), " ".join(part for part in parts if part), True, helps,
         found.starts, found.no_longer, found.broken,
     )  # fmt: skip
 

@@ -264,7 +264,9 @@ CONDITIONS: dict[Code, Words] = {
 
 def told(condition: Condition) -> Told:
     words, filled = CONDITIONS[condition.code], {name: _said(name, value) for name, value in condition.facts}
-    filled |= {"about": condition.about, "gang": called(condition.gang)}
+    filled |= {name: _said(name, condition.values[f"{name}_called"]) for name in _GANGS if _named(condition, name)}
+    own = condition.values.get("gang_called") or called(condition.gang)
+    filled |= {"about": condition.about, "gang": str(own)}
     known = condition.values | {"about": condition.about}
     says = words.otherwise if words.unless and not known[words.unless] else words.says
     return Told(
@@ -291,9 +293,15 @@ def called(key: str) -> str:
     return f"{ref.kind} {ref.namespace}/{ref.name}" if ref.namespace else f"{ref.kind} {ref.name}"
 
 
+def _named(condition: Condition, name: str) -> bool:
+    """Whether the fact tells besides keys what people call these gangs; older rows do not."""
+    names, keys = condition.values.get(f"{name}_called"), condition.values.get(name)
+    return isinstance(names, tuple) and isinstance(keys, tuple) and len(names) == len(keys)
+
+
 def _said(name: str, value: Fact) -> str:
     if isinstance(value, tuple):
-        shown = [called(one) if name in _GANGS else one for one in value]
+        shown = [called(one) if name in _GANGS and one.count("/") >= 3 else one for one in value]
         rest = len(shown) - NAMED_AT_MOST
         if rest > 0:
             return _("%(names)s and %(n)d more") % {"names": ", ".join(shown[:NAMED_AT_MOST]), "n": rest}

@@ -38,22 +38,32 @@ def deadlocks(board: Board) -> list[Condition]:
         if len(pool) < 2 or not lacking or held < lacking or any(_fits(board, gang) for gang in pool):
             continue
         out = way_out(board, pool)
+        suspend_called, starts_called = _called(board, out.suspend), _called(board, out.starts)
         for gang in pool:
+            others = tuple(one for one in pool if one is not gang)
             told.append(
                 found(
                     "deadlock",
                     gang.key,
                     "critical",
-                    others=tuple(one.key for one in pool if one.key != gang.key),
+                    gang_called=gang.called,
+                    others=tuple(one.key for one in others),
+                    others_called=tuple(one.called for one in others),
                     held=held,
                     own=gang.gpus_held_idle,
                     missing=_lacks(gang),
                     suspend=out.suspend,
+                    suspend_called=suspend_called,
                     frees=out.gpus,
                     starts=out.starts,
+                    starts_called=starts_called,
                 )
             )
     return told
+
+
+def _called(board: Board, keys: Sequence[str]) -> tuple[str, ...]:
+    return tuple(board.gangs[key].called for key in keys)
 
 
 def way_out(board: Board, pool: Sequence[Gang]) -> WayOut:

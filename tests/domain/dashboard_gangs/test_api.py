@@ -133,6 +133,7 @@ def test_a_queue_is_told_with_its_quotas(client: Client, watched: Cluster) -> No
 
 
 def test_a_what_if_is_answered_by_the_observer(client: Client, watched: Cluster) -> None:
+    a_gang_row(watched, "runs", title="RayJob nightly")
     with answering(watched.pk, a_board()):
         back = read(client, "/api/v1/what-if?return=out", token())
         drained = read(client, "/api/v1/what-if?drain=gpu-0,nowhere", token())
@@ -145,6 +146,7 @@ def test_a_what_if_is_answered_by_the_observer(client: Client, watched: Cluster)
     ]
     assert drained["unknown"] == ["nowhere"]
     assert freed["starts_count"] == 1 and freed["gpus_free_then"] == 16
+    assert freed["question"] == "RayJob train/nightly is suspended"
 
 
 def test_without_an_observer_a_what_if_is_not_known(client: Client) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
+from django.utils import translation
 
-from fleet.gangs.board import Board
+from fleet.gangs.board import Board, read
 from fleet.gangs.diagnosis.answers import Answers
 from fleet.gangs.diagnosis.packing import Space
 from fleet.gangs.diagnosis.reasons import diagnose, judge
@@ -15,7 +17,9 @@ from fleet.gangs.diagnosis.starting import Starter
 from fleet.gangs.form import Gang
 from fleet.gangs.rows import Columns
 from fleet.ops.bench._gangscene import Scene, scene
-from fleet.ports.gangs import Need, Topology
+from fleet.ports.gangs import Need, QueueObject, Ref, Topology
+from fleet.readmodels import gang_reasons
+from tests.gang_builders import later
 from tests.unit.gangs.scenes import OUT, a_gang, a_room
 
 LEAF = "leaf"
@@ -69,6 +73,21 @@ def test_columns_are_made_anew_only_for_what_changed() -> None:
     second, _ = columns.of(here.judge())
     assert [key for key in first if first[key] is not second[key]] == list(ends.links)
     assert second == Columns().of(_fresh(here, {ends.key}))[0]
+
+
+def test_who_is_in_front_is_called_by_what_people_made() -> None:
+    first, second = a_gang("first", 1, queue="q"), a_gang("second", 1, queue="q", created_at=later(5))
+    queue, columns = QueueObject(Ref("volcano", "Queue", "", "q")), Columns()
+    for title in ("RayJob llm", "RayJob other"):  # a new name is a change, though the second one is as it was
+        named = replace(first, title=title)
+        made = read({g.key: g for g in (second, named)}, [queue], Rooms([a_room("a")]))
+        told = columns.of(made)[0][second.key]
+        assert told["reason"]["ahead"] == [first.key]
+        kind, name = title.split()
+        assert told["reason"]["ahead_called"] == [f"{kind} train/{name}"]
+        with translation.override("en"):
+            words = gang_reasons.told("PRIORITY_BEHIND", told["reason"])
+        assert words.sentence == f"It waits its turn behind {kind} train/{name}."
 
 
 def test_after_any_changes_a_board_is_what_a_fresh_look_would_make() -> None:

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from django.utils import translation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from fleet.gangs.diagnosis.whatif import play, release
 from fleet.gangs.form import Gang
 from fleet.gangs.joining import join
 from fleet.ports.gangs import Need, Part
+from fleet.readmodels import gang_words
 from tests.gang_builders import a_member, an_object, later, members_of
 from tests.unit.gangs.ray_scenes import RAY, a_group, a_ray_gang, ray_facts
 from tests.unit.gangs.scenes import EIGHT, OUT, a_room
@@ -243,3 +245,21 @@ def test_the_kubelets_word_on_a_device_is_passed_on() -> None:
     sick = a_member("w1", RAY, node="a", sick_device="nvidia.com/gpu Unhealthy")
     (told,) = sickness(a_ray_gang(members=[sick, a_member("w2", RAY, node="b")]), {})
     assert (told.code, told.about, told.values["node"]) == ("sick_device", "train/w1", "a")
+
+
+def test_gangs_are_named_by_what_people_made() -> None:
+    """Both of Volcano, whose groups nobody has ever named, for jobs that somebody did."""
+    halves = []
+    for n, name in enumerate(("old", "young")):
+        job = an_object("ray", name, kind="RayJob", namespace="team", uid=f"job-{name}", created_at=later(n))
+        group = an_object("volcano", f"ray-{name}-x7k-pg", owners=(job.ref.uid,), minimum=4, wanted=4,
+                          parts=(Part("", 4, need=EIGHT),), created_at=later(n))  # fmt: skip
+        (joined,) = join([job, group], members_of(group.ref.key, 2, 2, first=2 * n, need=EIGHT)).values()
+        halves.append(count(joined))
+    condition = next(one for one in deadlocks(board_of(*halves)) if one.gang == halves[0].key)
+    with translation.override("en"):
+        assert gang_words.told(condition).sentence == (
+            "RayJob train/old holds 16 GPUs for nothing and lacks 16; it and RayJob train/young hold 32. "
+            "Suspending RayJob train/young frees 16 GPUs, and RayJob train/old would fit."
+        )
+    assert condition.values["suspend"] == (halves[1].key,), "the API keeps the keys"
