@@ -31,7 +31,7 @@ from fleet.readmodels.gang_reasons import gpus, members
 from fleet.readmodels.gang_words import CONDITIONS
 
 ORDER_WORDS = {"idle": lazy("Held idle"), "wait": lazy("Wait"), "queue": lazy("Queue")}
-STATES = ("waits", "idle", "starting", "suspended", "running", "finished")
+STATES = ("waits", "idle", "starting", "suspended", "running", "empty", "finished")
 STATE_WORDS = {**gang_names.STATES, "waits": lazy("waiting"), "idle": lazy("holding idle GPUs")}
 BADGES = 4  # conditions named beside a gang
 BLOCKING = 4  # nodes named beside a gang

@@ -37,7 +37,9 @@ router = Router(tags=["gangs"])
 
 class GangQuery(Paging):
     cluster: str = ""
-    state: Literal["", "waits", "idle", "waiting", "partial", "starting", "running", "suspended", "finished"] = ""
+    state: Literal[
+        "", "waits", "idle", "waiting", "partial", "starting", "running", "suspended", "empty", "finished"
+    ] = ""
     queue: str = ""
     system: str = ""
     condition: str = ""

@@ -104,7 +104,7 @@ def _state(objects: Sequence[GangObject], placed: int, started: int, minimum: in
     if not placed and any(one.suspended for one in _commanding(objects)):
         return "suspended"
     if not wanted and not placed:
-        return "finished" if not objects or any(one.finished or one.done for one in objects) else "suspended"
+        return "finished" if not objects or any(one.finished or one.done for one in objects) else "empty"
     if placed < minimum or not placed:
         return "partial" if placed else "waiting"
     return "running" if started >= minimum else "starting"

@@ -16,7 +16,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from urllib.parse import urlsplit
 
 from fleet.gangs.conditions.rayfacts import cluster_of
-from fleet.gangs.form import Gang
+from fleet.gangs.form import NOT_WANTED, Gang
 
 PORT = 8265
 Network = IPv4Network | IPv6Network
@@ -47,7 +47,7 @@ class Place:
 def is_worth_asking(gang: Gang) -> bool:
     """Its head answers as far as anybody knows, and there is something to find."""
     cluster = cluster_of(gang)
-    if cluster is None or cluster.ray is None or gang.state in ("finished", "suspended") or cluster.finished:
+    if cluster is None or cluster.ray is None or gang.state in NOT_WANTED or cluster.finished:
         return False
     head = cluster.ray.head_ready
     return head if head is not None else any(m.state == "ready" for m in gang.members if m.role == "head")

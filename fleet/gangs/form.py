@@ -12,9 +12,10 @@ from typing import Literal
 
 from fleet.ports.gangs import GangObject, Guarantee, Member, Need, Said, System, Topology
 
-GangState = Literal["suspended", "waiting", "partial", "starting", "running", "finished"]
+GangState = Literal["suspended", "waiting", "partial", "starting", "running", "finished", "empty"]
 """Nobody wants it to start now; none placed; some placed and fewer than its minimum; its minimum placed and not all of
-those started; its minimum started; over."""
+those started; its minimum started; over; nothing of it is there and nothing asks for any (a group left over)."""
+NOT_WANTED: frozenset[GangState] = frozenset({"finished", "suspended", "empty"})
 
 
 @dataclass(frozen=True, slots=True)

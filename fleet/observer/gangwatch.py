@@ -20,7 +20,7 @@ from fleet.gangs.conditions.placement import WAITING, Waits
 from fleet.gangs.conditions.rayfacts import cluster_of
 from fleet.gangs.conditions.starvation import deadlocks
 from fleet.gangs.conditions.survey import Evidence, of_gang
-from fleet.gangs.form import Gang
+from fleet.gangs.form import NOT_WANTED, Gang
 from fleet.gangs.headsdown import HeadsDown
 from fleet.observer.session import Session
 from fleet.ports.ray import RayReading
@@ -172,11 +172,7 @@ class GangWatch:
         def unknown(same: Same) -> bool:
             code, key, _ = same
             gang = board.gangs.get(key)
-            if (
-                gang is None
-                or gang.state in ("finished", "suspended")
-                or now - self._ledger.open[same].at > UNKNOWN_FOR
-            ):
+            if gang is None or gang.state in NOT_WANTED or now - self._ledger.open[same].at > UNKNOWN_FOR:
                 return False
             if code in BY_WINDOW:
                 return now - begun < WINDOW

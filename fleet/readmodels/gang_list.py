@@ -23,7 +23,7 @@ from fleet.readmodels.gang_reasons import Told, told
 
 SIZE = 25
 Visible = frozenset[str] | None
-STATES = ("partial", "waiting", "starting", "suspended", "running", "finished")  # who needs somebody first
+STATES = ("partial", "waiting", "starting", "suspended", "running", "empty", "finished")  # who needs somebody first
 WAIT = ("waiting", "partial")
 ORDERS = ("idle", "wait", "queue")
 COLUMNS = (

@@ -32,6 +32,7 @@ STATES: dict[str, Word] = {
     "starting": lazy("starting"),
     "suspended": lazy("suspended"),
     "running": lazy("running"),
+    "empty": lazy("without members"),
     "finished": lazy("finished"),
 }
 STATE_SENTENCES: dict[str, Word] = {
@@ -40,6 +41,7 @@ STATE_SENTENCES: dict[str, Word] = {
     "starting": lazy("its minimum is placed and not all of it has started"),
     "suspended": lazy("nobody wants it to start now"),
     "running": lazy("its minimum has started"),
+    "empty": lazy("nothing of it is there, and nothing asks for any: it may have been left over"),
     "finished": lazy("it is over"),
 }
 GUARANTEES: dict[str, Word] = {

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from fleet.gangs.conditions.condition import Condition, found
 from fleet.gangs.conditions.rayfacts import cluster_of, desired, workers
-from fleet.gangs.form import Gang
+from fleet.gangs.form import NOT_WANTED, Gang
 from fleet.ports.gangs import ref_of
 from fleet.ports.ray import RayFacts
 
@@ -21,7 +21,7 @@ _OF_ONE_POD = ("pods", "slinky")  # pods that no object groups; nodes of Slurm, 
 
 
 def guarantee(gang: Gang) -> Iterator[Condition]:
-    if gang.state in ("finished", "suspended") or gang.wanted < 2 or not gang.gpus_wanted or gang.system in _OF_ONE_POD:
+    if gang.state in NOT_WANTED or gang.wanted < 2 or not gang.gpus_wanted or gang.system in _OF_ONE_POD:
         return
     if gang.guarantee == "lost":
         severe = gang.placed < gang.wanted

@@ -24,7 +24,7 @@ from fleet.gangs.conditions.retention import retention
 from fleet.gangs.conditions.sickness import sickness
 from fleet.gangs.conditions.spot import spot
 from fleet.gangs.conditions.starvation import deadlocks
-from fleet.gangs.form import Gang
+from fleet.gangs.form import NOT_WANTED, Gang
 from fleet.ports.ray import RayFacts, RayReading
 
 
@@ -54,7 +54,7 @@ def of_gang(gang: Gang, evidence: Evidence) -> Iterator[Condition]:
     job = job_of(gang)
     if job is not None and job.ray is not None and not job.suspended:
         yield from retention(gang.key, job.ray, finished=job.finished, held=gang.gpus_held)
-    if gang.state in ("finished", "suspended") or (job is not None and job.finished):
+    if gang.state in NOT_WANTED or (job is not None and job.finished):
         return
     yield from guarantee(gang)
     yield from head(gang, evidence.now, evidence.heads_down_since.get(gang.key))

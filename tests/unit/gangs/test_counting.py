@@ -105,6 +105,14 @@ def test_suspended_without_pods_waits_for_nobody() -> None:
     assert (gang.state, gang.waits, gang.missing) == ("suspended", False, ())
 
 
+def test_a_group_without_pods_was_suspended_by_nobody() -> None:
+    for left in (an_object("coscheduling", "old", minimum=4), an_object("jobset", "none", wanted=0)):
+        gang = one_gang([left], [])
+        assert (gang.state, gang.waits, gang.missing, gang.gpus_held_idle) == ("empty", False, (), 0)
+    stopped = an_object("slinky", "none", kind="NodeSet", wanted=0, suspended=True, places=False)
+    assert one_gang([stopped], []).state == "suspended"
+
+
 def test_plain_pods_start_one_by_one() -> None:
     pods = [a_member(f"chat-{n}", owner="ReplicaSet/chat", node="gpu-1" if n else "") for n in range(3)]
     gang = one_gang([], pods)

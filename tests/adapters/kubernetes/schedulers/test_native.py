@@ -109,7 +109,7 @@ def test_a_group_that_its_pods_name_and_nobody_serves_is_still_a_gang() -> None:
 
 def test_a_group_left_over_without_pods_holds_nothing_and_waits_for_nothing() -> None:
     gang = gang_of(group(condition("PodGroupScheduled", True)))
-    assert (gang.state, gang.gpus_held, gang.missing) == ("suspended", 0, ())
+    assert (gang.state, gang.gpus_held, gang.missing) == ("empty", 0, ())
 
 
 def workload(*groups: Json) -> Json:
