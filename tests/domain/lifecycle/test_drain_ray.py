@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from django.utils import translation
 
 from fleet import wiring_gangs
 from fleet.gangs import asking
@@ -15,6 +17,7 @@ from fleet.inventory.models import Cluster
 from fleet.lifecycle.context import Ports
 from fleet.lifecycle.models import Intent
 from fleet.ports.errors import MissingRight, PermanentError, TemporaryError, UnknownOutcome
+from fleet.readmodels import phrases
 from tests.domain.lifecycle.conftest import Build, fault
 from tests.domain.lifecycle.test_drain import drain_of, put
 from tests.domain.lifecycle.test_drain_jobs import evicted_at, planned_drain
@@ -65,7 +68,11 @@ def a_worker(world: World, name: str, **fields: Any) -> None:
 def ray_says(world: World) -> str:
     from fleet.lifecycle.models import Workflow
 
-    return str(drain_of(Workflow.objects.latest("pk")).memo.get("ray", ""))
+    said = str(drain_of(Workflow.objects.latest("pk")).memo.get("ray", ""))
+    with translation.override("ko"):
+        korean = phrases.told(f"Ray moves its work away.{said}")
+    assert not re.search(r"Ray (moves|was|did)|Whether|more Ray|cannot form", korean), korean
+    return said
 
 
 def test_ray_is_told_and_given_its_time_before_the_first_eviction(ray: Ray) -> None:
