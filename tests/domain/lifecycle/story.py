@@ -124,8 +124,10 @@ class Story:
     def again(self) -> None:
         """Every message once more, the newest first, and the current ones."""
         self.storm.queue += [*reversed(self.storm.sent[-12:]), *Workflow.objects.values_list("pk", "version")]
+        amid = bool(self.storm.oracle.stack)  # of another message, which is judged when it has ended
         self.storm.guarded(self.storm.deliver)
-        self.storm.oracle.look()
+        if not amid:
+            self.storm.oracle.look()
 
     def lose(self) -> None:
         self.storm.queue.clear()
@@ -136,12 +138,13 @@ class Story:
         self.storm.another_worker()
 
     def jump(self, seconds: float) -> None:
-        """The wall clock is set; at most an hour away from the true time. No machine boots longer for it."""
+        """The wall clock is set; at most an hour away from the true time. No machine boots longer when it is set back;
+        when it is set forward the time has passed for machines, as for one that was suspended."""
         if abs(self.ahead + seconds) <= 3600:
             self.ahead += seconds
             self.clock.step(seconds)
-            moved = timedelta(seconds=seconds)
-            self.storm.boots_at = {name: at + moved for name, at in self.storm.boots_at.items()}
+            back = timedelta(seconds=min(seconds, 0))
+            self.storm.boots_at = {name: at + back for name, at in self.storm.boots_at.items()}
 
     def blind(self, on: bool) -> None:
         self.storm.blind = on
