@@ -16,6 +16,7 @@ from fleet.gangs.form import Gang
 from fleet.gangs.joining import Joined, Naming, ObjectBook, assign, joins, naming_of
 from fleet.ports.gangs import Domain, GangObject, Member, Offer, QueueObject, Reading, Said, Spoken
 
+SLURMD = "NodeSet/"  # how the owner of a pod begins that is a node of Slurm
 SaidOf = tuple[tuple[str, Said], ...]
 
 
@@ -24,6 +25,7 @@ class Used:
     """What living pods ask of one node, CPU in thousandths of a core, memory in MiB."""
 
     devices: Counter[str] = field(default_factory=Counter)
+    lent: Counter[str] = field(default_factory=Counter)  # of `devices`: what pods have that are nodes of Slurm (Slinky)
     cpu_millis: int = 0
     memory_mib: int = 0
 
@@ -31,6 +33,8 @@ class Used:
         need = member.need
         if need.gpus:
             self.devices[need.resource] += sign * need.gpus
+            if member.owner.startswith(SLURMD):
+                self.lent[need.resource] += sign * need.gpus
         self.cpu_millis += sign * need.cpu_millis
         self.memory_mib += sign * need.memory_mib
 

@@ -7,6 +7,7 @@ the reasons why a node is out: they are given; a cordon or a node that is not re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from fleet.gangs.diagnosis.rooms import Out, Room, Rooms
 from fleet.gangs.diagnosis.tiers import levels_of
@@ -15,6 +16,7 @@ from fleet.ports.cluster import NodeSeen
 from fleet.ports.gangs import Domain, Offer
 
 _NOTHING = Used()
+SLURM_ONLY = ("muster.dev/slurm", "", "NoSchedule")  # no pod tolerates it, and jobs of Slurm all taints
 
 
 class RoomBook:
@@ -41,7 +43,8 @@ class RoomBook:
 
         def room(name: str) -> Room:
             used, levels = roster.used.get(name, _NOTHING), self._levels.get(name)
-            return room_of(nodes[name], used, outs.get(name), offered.get(name), levels)
+            found = room_of(nodes[name], used, outs.get(name), offered.get(name), levels)
+            return lent_to_slurm(found, offered.get(name)) if offers and _is_lent(nodes[name], used) else found
 
         if same and self._rooms is not None:
             fresh = (room(name) for name in changed)
@@ -96,6 +99,21 @@ def room_of(
     )
 
 
+def _is_lent(seen: NodeSeen, used: Used) -> bool:
+    """Pods that are nodes of Slurm have all of its GPUs."""
+    has = [(name, count) for name, count in seen.allocatable if count]
+    return bool(has) and all(used.lent[name] >= count for name, count in has)
+
+
+def lent_to_slurm(room: Room, offer: Offer | None) -> Room:
+    """A node whose GPUs are in Slurm's books alone: what it gave to a pod of Slurm counts once, where Slurm tells it.
+    Under another name there is a room of Slurm's beside this one, which then has no GPUs."""
+    if offer is None:
+        return replace(room, gpus=(), whole=(), used=())
+    there = room_offered(offer, room.out)
+    return replace(there, labels=room.labels, taints=(*room.taints, *there.taints))
+
+
 def room_offered(offer: Offer, out: Out | None) -> Room:
     """A node that only a scheduler with books of its own tells of."""
     if out is None and offer.out:
@@ -109,6 +127,7 @@ def room_offered(offer: Offer, out: Out | None) -> Room:
         cpu_used=offer.cpu_millis_used,
         memory_left=offer.memory_mib - offer.memory_mib_used,
         labels=_partitions(offer),
+        taints=(SLURM_ONLY,),
         out=out,
     )
 

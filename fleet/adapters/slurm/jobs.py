@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.adapters.slurm.values import gpus, hosts, moment, number, states
-from fleet.ports.gangs import GangObject, Match, Member, Need, Part, ReasonCode, Ref, Said
+from fleet.ports.gangs import GangObject, Match, Member, Need, Part, ReasonCode, Ref, Said, Toleration
 from fleet.ports.shapes import strings, text
 
 WAITING, RUNNING = frozenset({"PENDING"}), frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING"})
 REQUEUED = frozenset({"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
+EVERY_TAINT = (Toleration("", "Exists", "", ""),)
+"""On a node that Kubernetes knows too its taints keep pods away: Slurm does not know them."""
 REASONS: dict[str, ReasonCode] = {
     "Resources": "CAPACITY",
     "Priority": "PRIORITY_BEHIND",
@@ -151,6 +153,7 @@ def need_of(raw: dict[str, Any], nodes: int) -> Need:
         memory_mib=_memory(raw, cores),
         selector=() if others else ((f"partition/{first}", ""),),
         any_of=tuple(anywhere) or ((tuple(terms),) if terms else ()),
+        tolerations=EVERY_TAINT,
         whole_node=_is_exclusive(raw),
     )
 
