@@ -172,6 +172,12 @@ def moment(row: GangMoment, queue: str = "") -> Moment:
         lead, text, tone = _of_condition(row, facts)
     elif row.kind == "gone":
         lead, text, tone = _("It is gone."), _("Neither an object nor a pod tells of it any more."), ""
+    elif row.kind == "ending":
+        lead, text, tone = (
+            _("Its job failed: %(status)s.") % {"status": row.what},
+            _("What was known then is in the black box."),
+            "hot",
+        )
     elif row.kind == "kept":
         lead, text, tone = _of_kept(row.what, facts)
     else:

@@ -19,6 +19,8 @@ from fleet.gangs.questions import Question
 from fleet.inventory.models import Cluster
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.readmodels import queue_minutes
+from fleet.readmodels.gang_page import moment
+from tests.architecture.sources import ROOT
 from tests.builders import a_cluster, a_node
 from tests.domain.dashboard_details.conftest import NOW
 from tests.gang_answers import answering
@@ -105,6 +107,27 @@ def test_the_timeline_tells_states_reasons_and_conditions(viewer: Client, cluste
     for part in ("3 of 4 placed, 24 GPUs held.", "It waits: Quota.", "Group w may have 4 replicas",
                  "Over: No headroom.", "new_in_a_later_release"):  # fmt: skip
         assert part in page
+
+
+WRITTEN = sorted(
+    {
+        kind
+        for path in (ROOT / "fleet").rglob("*.py")
+        for call in re.findall(r"GangMoment\((.*?)\)$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        for kind in re.findall(r'kind="(\w+)"', call)
+    }
+)
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_every_kind_of_line_that_is_written_is_told_in_a_sentence(cluster: Cluster, kind: str) -> None:
+    what = {"condition": "headroom_exact", "state": "running", "reason": "QUOTA"}.get(kind, "FAILED")
+    told = moment(a_moment(a_gang_row(cluster, "llm"), 1, kind, what))
+    assert told.lead.endswith(".") and told.lead != what
+
+
+def test_the_kinds_of_lines_are_found() -> None:
+    assert {"gone", "condition", "ending"} <= set(WRITTEN)
 
 
 def test_an_older_rows_facts_do_not_break_the_page(viewer: Client, cluster: Cluster) -> None:
