@@ -105,11 +105,11 @@ class GangLine:
         why = told(self.reason_code, self.facts, self.blockers, self.queue)
         return gang_suspended.ours(why, self.ours) if self.ours and why.code == "SUSPENDED" else why
 
-    @property
-    def job(self) -> gang_suspended.Named:
-        """Kind, namespace and name of what people made."""
+    def jobs(self, objects: Sequence[Mapping[str, Any]]) -> set[gang_suspended.Named]:
+        """Whatever of it can have been suspended; `objects` as its row keeps them."""
         kind, _space, name = self.title.partition(" ")
-        return kind, self.namespace, name
+        spoken = {(str(one.get("kind")), str(one.get("namespace")), str(one.get("name"))) for one in objects}
+        return {*spoken, (kind, self.namespace, name), (self.kind, self.namespace, self.name)}
 
     @property
     def could_now(self) -> int:
@@ -189,13 +189,23 @@ def present(visible: Visible, cluster: str = "") -> QuerySet[GangRow]:
 
 
 def lines(rows: QuerySet[GangRow], now: datetime) -> list[GangLine]:
-    """Without their conditions. One query, and one more where some are suspended."""
+    """Without their conditions. One query, and two more where some are suspended."""
     read = rows.annotate(idle_now=idle_seconds(now)).values_list(*COLUMNS, "idle_now")
     found = [GangLine(*row) for row in read]
-    ours = gang_suspended.sentences((line.cluster_id, line.job) for line in found if line.state == "suspended")
-    for line in found:
-        line.ours = ours.get((line.cluster_id, line.job), "")
+    _tell_ours([line for line in found if line.state == "suspended"])
     return found
+
+
+def _tell_ours(suspended: Sequence[GangLine]) -> None:
+    if not suspended:
+        return
+    rows = GangRow.objects.filter(pk__in=[line.pk for line in suspended]).values_list("pk", "objects_seen")
+    spoken = dict(rows)
+    jobs = {line.pk: line.jobs(spoken.get(line.pk, [])) for line in suspended}
+    ours = gang_suspended.sentences((line.cluster_id, job) for line in suspended for job in jobs[line.pk])
+    for line in suspended:
+        told = (ours.get((line.cluster_id, job), "") for job in sorted(jobs[line.pk]))
+        line.ours = next(filter(None, told), "")
 
 
 def ordered(rows: QuerySet[GangRow], by: str) -> QuerySet[GangRow]:

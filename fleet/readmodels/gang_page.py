@@ -19,7 +19,6 @@ from fleet.lifecycle.suspending.models import Suspension
 from fleet.readmodels import fleet_map, gang_conditions, gang_list, gang_names, gang_reasons, gang_suspended, phrases
 from fleet.readmodels.fleet_map import NodeRow
 from fleet.readmodels.gang_list import GangLine, Visible
-from fleet.readmodels.gang_suspended import Named
 from fleet.readmodels.gang_words import CONDITIONS
 
 MOMENTS = 200
@@ -96,7 +95,7 @@ class GangView:
 
 
 def read(pk: int, visible: Visible, now: datetime) -> GangView | None:
-    """Seven queries, one more where it is suspended."""
+    """Seven queries, two more where it is suspended."""
     rows = GangRow.objects.filter(**gang_list.scope(visible), pk=pk)
     found = gang_list.lines(rows, now)
     if not found:
@@ -107,7 +106,7 @@ def read(pk: int, visible: Visible, now: datetime) -> GangView | None:
     members = sorted((MemberLine(*one) for one in rest["members"]), key=_trouble_first)
     mine = {"cluster_id": line.cluster_id, "gang_key": line.key}
     stored = GangMoment.objects.filter(**mine).order_by("-at", "-pk")[:MOMENTS]
-    suspended = gang_suspended.of(line.cluster_id, _jobs(line, rest["objects_seen"]))
+    suspended = gang_suspended.of(line.cluster_id, line.jobs(rest["objects_seen"]))
     line.ours = next((gang_suspended.stands(one) for one in suspended if one.ended_at is None), "")
     moments = [*(moment(row, line.queue) for row in stored), *(m for one in suspended for m in _of_suspension(one))]
     return GangView(
@@ -122,12 +121,6 @@ def read(pk: int, visible: Visible, now: datetime) -> GangView | None:
         moments=sorted(moments, key=lambda one: one.at, reverse=True)[:MOMENTS],
         ending=Ending.objects.filter(**mine).order_by("-at").first(),
     )
-
-
-def _jobs(line: GangLine, objects: Sequence[Mapping[str, Any]]) -> set[Named]:
-    """Whatever of it can have been suspended."""
-    spoken = {(str(one.get("kind")), str(one.get("namespace")), str(one.get("name"))) for one in objects}
-    return {*spoken, line.job, (line.kind, line.namespace, line.name)}
 
 
 def _of_suspension(row: Suspension) -> list[Moment]:

@@ -83,7 +83,8 @@ def test_it_is_found_by_any_object_that_speaks_of_the_gang(viewer: Client, clust
     workload = {"system": "kueue", "kind": "Workload", "namespace": "train", "name": "rayjob-llm-1", "phase": ""}
     gang = a_suspended_gang(cluster, objects_seen=[workload])
     a_suspension(cluster, kind="Workload", name="rayjob-llm-1")
-    assert "Muster suspended Workload train/rayjob-llm-1 at" in page(viewer, f"/gangs/{gang.pk}/")
+    for path in (f"/gangs/{gang.pk}/", "/queues/"):
+        assert "Muster suspended Workload train/rayjob-llm-1 at" in page(viewer, path)
 
 
 def test_the_timeline_has_its_beginning_and_its_end_in_their_place(viewer: Client, cluster: Cluster) -> None:
