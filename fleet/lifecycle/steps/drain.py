@@ -153,12 +153,9 @@ def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> O
         opened -= set(budgets)
     if opened:
         budget_line.wake(ctx, opened, ctx.now)
-    if found.failed:
-        raise found.failed
-    if found.halted:
-        return Blocked(found.halted.code, found.halted.text, 300, found.halted.until)
-    if found.throttled:
-        return Wait(found.throttled.retry_after or RETRY, f"The API server asks to wait: {found.throttled}")
+    broken_off = found.broken_off(RETRY)
+    if broken_off is not None:
+        return broken_off
     if given < len(turn):
         return Wait(seconds, _paced(rate, turn[given:]))
     if found.refused:

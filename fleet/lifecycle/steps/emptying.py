@@ -53,12 +53,9 @@ def _round(ctx: Context, standing: Sequence[PodSeen]) -> Outcome:
     rate = ctx.timing.evictions_per_second
     given, seconds = eviction_rate.take(ctx.workflow.cluster_id, len(standing), rate, ctx.now)
     found = evicting.evict(ctx, standing[:given], {})
-    if found.failed:
-        raise found.failed
-    if found.halted:
-        return Blocked(found.halted.code, found.halted.text, 300, found.halted.until)
-    if found.throttled:
-        return Wait(found.throttled.retry_after or RETRY, f"The API server asks to wait: {found.throttled}")
+    broken_off = found.broken_off(RETRY)
+    if broken_off is not None:
+        return broken_off
     kept = [*found.refused, *found.spared]
     if kept:
         pod, error = kept[0]

@@ -16,6 +16,8 @@ from functools import cache
 
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.fence import renew
+from fleet.lifecycle.grants import REASK
+from fleet.lifecycle.outcomes import Blocked, Wait
 from fleet.policy import selectors as policy
 from fleet.policy.rules import Decision
 from fleet.ports.cluster import ClusterActor, PodSeen
@@ -43,6 +45,16 @@ class Round:
     @property
     def asked(self) -> bool:
         return bool(self.accepted or self.refused or self.gone or self.doubtful)
+
+    def broken_off(self, retry: float) -> Blocked | Wait | None:
+        """What becomes of the step when the round did not come to its end. Raises what only a person can mend."""
+        if self.failed:
+            raise self.failed
+        if self.halted:
+            return Blocked(self.halted.code, self.halted.text, REASK.total_seconds(), self.halted.until)
+        if self.throttled:
+            return Wait(self.throttled.retry_after or retry, f"The API server asks to wait: {self.throttled}")
+        return None
 
 
 @cache
