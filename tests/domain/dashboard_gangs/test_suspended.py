@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import translation
 
 from fleet.access.services import create_token
 from fleet.gangs.models import GangRow
 from fleet.inventory.models import Cluster
 from fleet.lifecycle.suspending.models import Suspension
 from fleet.ports.clock import SYSTEM_CLOCK
+from fleet.readmodels import gang_reasons, gang_suspended
 from tests.builders import T0
 from tests.gang_rows import a_gang_row, a_moment
 
@@ -131,3 +133,13 @@ def test_a_right_that_lacks_is_told(viewer: Client, cluster: Cluster) -> None:
     gang = a_suspended_gang(cluster)
     a_suspension(cluster, text="May not patch rayjobs.")
     assert "It could not be started again so far: May not patch rayjobs." in page(viewer, f"/gangs/{gang.pk}/")
+
+
+def test_all_of_it_is_said_in_korean_too(viewer: Client, cluster: Cluster) -> None:
+    row = a_suspension(cluster, text="The job is gone.", state=Suspension.LEFT, ended_at=T0 + timedelta(minutes=9))
+    again = Suspension(**{**{f.attname: getattr(row, f.attname) for f in row._meta.fields}, "state": "resumed"})
+    with translation.override("ko"):
+        why = gang_suspended.ours(gang_reasons.told("SUSPENDED", {}), "")
+        said = (gang_suspended.stands(row), gang_suspended.began(row), *map(gang_suspended.ended, (row, again)))
+    for sentence in (*said, why.waits, why.do):
+        assert re.search("[가-힣]", sentence) and "Muster " not in sentence, sentence

@@ -263,7 +263,11 @@ def test_the_dashboard_of_a_cluster_is_at_its_heads_service() -> None:
     told = {"head": {"serviceName": "llm-head-svc"}, "endpoints": {"dashboard": "31265"}}
     assert facts(cluster(status=told)).address == "llm-head-svc.train.svc:8265", "endpoints tell node ports"
     port = {"name": "dashboard", "containerPort": 9000}
-    head = {"template": {"spec": {"containers": [{"name": "ray-head", "ports": [{"name": "gcs"}, port]}]}}}
+    head = {
+        "template": {
+            "spec": {"containers": [{"name": "ray-head", "ports": [{"name": "gcs", "containerPort": 6379}, port]}]}
+        }
+    }
     assert facts(cluster(status=told, headGroupSpec=head)).address == "llm-head-svc.train.svc:9000"
     assert facts(cluster(status={"head": {"serviceName": 7}})).address == ""
 
