@@ -78,6 +78,25 @@ def test_a_wave_is_bounded(build: Build) -> None:
     assert WOKEN - 2 <= len(woken) <= WOKEN
 
 
+def test_a_budget_that_lets_one_go_after_the_other_is_asked_often_by_all(build: Build) -> None:
+    """Each pod is replaced within seconds and makes room for one more: nobody sleeps half a minute for his turn."""
+    world, _ = crowded(build, FEW)
+    begun = begin(world, FEW)
+    sleepy(world, begun)
+    for left in range(len(FEW), 0, -1):
+        for name in FEW:
+            world.budgets.pop(f"cache-{name}", None)
+        standing = [pod for pod in world.pods.values() if pod.deleting_since is None]
+        for pod in standing[1:]:
+            world.budgets[pod.name] = "serving/cache"  # room for the first alone
+        assert world.run(40 if left == len(FEW) else 12, lambda at=left: _standing(world) < at)
+    assert world.run(20, lambda: all(done(workflow) for workflow in begun))
+
+
+def _standing(world: World) -> int:
+    return sum(pod.deleting_since is None for pod in world.pods.values())
+
+
 def _waiting() -> list[Workflow]:
     return list(Workflow.objects.filter(blocked_code="pdb").select_related("node"))
 
