@@ -32,7 +32,7 @@ from fleet.tickets.models import Ticket
 
 RETRYABLE = ("running", "blocked")
 ADDED: dict[str, tuple[tuple[str, ...], words.Word]] = {
-    "force": (("pdb",), lazy("No budget keeps a pod of this drain.")),
+    "force": (("pdb", "eviction_denied", "namespace_terminating"), lazy("No budget keeps a pod of this drain.")),
     "hurry": (("job_wait", "gang_joining", "gang_resting", "workload_apart"), lazy("It waits for no job and no gang.")),
 }
 """What a person may add to a drain: the reason codes for which it makes sense, and what is said otherwise."""

@@ -28,6 +28,11 @@ from fleet.ports.errors import (
 from fleet.ports.shapes import items, mapping
 
 _CANNOT = re.compile(r'cannot (\S+) resource "([^"]+)"')
+_UID = re.compile(r"\bUID\b")
+"""In capitals and by itself, as only the server writes it: `uid` is in names too, `druid-0` among them."""
+_ADMISSION = re.compile(
+    r"admission webhook .* denied the request|failed calling webhook|ValidatingAdmissionPolicy .* denied request"
+)
 _BUDGET = re.compile(r"[Dd]isruption budget (\S+?)[ .,](?:needs|is|does)")
 NO_ANSWER = ("api_unreachable", "api_timeout")
 """Nobody was reached, or nobody spoke in time. A write without an answer says less: it may be that write alone."""
@@ -106,7 +111,7 @@ def refused(call: Call, answer: Answer) -> PortError:
             f"It was used to {call.verb} {call.resource}.",
             code="credential_refused",
         )
-    if status == 403:
+    if status == 403 and not _ADMISSION.search(said):
         return missing_right(call, said)
     if status == 404:
         return NotFound(f"{call.server} has no such object or API ({call.verb} {call.resource}): {said}")
@@ -132,19 +137,31 @@ def missing_right(call: Call, said: str) -> MissingRight:
 
 
 def eviction_refused(call: Call, answer: Answer, namespace: str) -> PortError:
-    """Evictions overload 429 (budget or throttling), 409 (another pod of that name) and 500 (two budgets)."""
+    """Evictions overload 429 (budget or throttling), 409 (another pod of that name) and 500 (two budgets).
+
+    Webhooks that look after a kind of pod answer with any of them; what admission refused has not been done.
+    """
     said = answer.message
     if answer.status == 429 and names_budget(answer):
         budget = budget_of(answer)
         text = f"The PodDisruptionBudget {namespace}/{budget or '?'} refuses the eviction: {_detail(answer)}"
         return EvictionBlocked(text, budget=f"{namespace}/{budget}" if budget else "", retry_after=answer.retry_after)
-    if answer.status == 409 and "uid" in said.lower():
+    if answer.status == 409 and _UID.search(said):
         return NotFound(f"The pod to evict is gone and another one has its name ({call.server}): {said}")
     if answer.status == 500 and "more than one PodDisruptionBudget" in said:
         return PermanentError(f"The pod cannot be evicted until a person removes a budget: {said}", code="pdb_many")
-    if answer.status == 403 and any(cause.get("reason") == "NamespaceTerminating" for cause in answer.causes):
+    if answer.status == 403 and _namespace_ends(answer):
         return TemporaryError(f"The pod's namespace is being deleted: {said}", code="namespace_terminating")
+    if _ADMISSION.search(said):
+        return TemporaryError(f"Admission refuses the eviction: {said}", code="eviction_denied")
     return refused(call, answer)
+
+
+def _namespace_ends(answer: Answer) -> bool:
+    """By its cause, or (before Kubernetes 1.15) by its words alone."""
+    if any(cause.get("reason") == "NamespaceTerminating" for cause in answer.causes):
+        return True
+    return "because it is being terminated" in answer.message
 
 
 def names_budget(answer: Answer) -> bool:

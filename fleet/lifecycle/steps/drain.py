@@ -37,7 +37,7 @@ from fleet.policy import services as claims
 from fleet.policy.models import Approval
 from fleet.policy.rules import TAKE_OUT
 from fleet.ports.cluster import PodSeen
-from fleet.ports.errors import MissingRight, PortError
+from fleet.ports.errors import MissingRight, PortError, UnknownOutcome
 
 RETRY, RETRY_MOST = 3.0, 30.0
 GROWS = 1.5
@@ -142,11 +142,9 @@ def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> O
     done = [*found.accepted, *found.gone]
     opened = {kept[pod.uid][1] for pod in found.accepted if pod.uid in kept}
     kept = {uid: entry for uid, entry in kept.items() if uid not in {pod.uid for pod in done}}
-    kept |= {
-        pod.uid: [pod.key, evicting.budget_of(error) or str(error)[:200]]
-        for pod, error in [*found.refused, *found.spared]
-    }
-    rounds = 0 if done or not found.refused else int(ctx.step.memo.get("rounds_refused", 0)) + 1
+    kept |= {pod.uid: [pod.key, evicting.why(error)] for pod, error in [*found.refused, *found.spared]}
+    in_vain = not done and bool(found.refused or found.doubtful)
+    rounds = int(ctx.step.memo.get("rounds_refused", 0)) + 1 if in_vain else 0
     if kept != drain_told.kept_by_budget(ctx) or rounds != ctx.step.memo.get("rounds_refused", 0):
         budgets = sorted({budget for _, budget in kept.values()})
         ctx.remember(kept_by_budget=kept, rounds_refused=rounds, budgets=budgets)
@@ -162,6 +160,8 @@ def _evict(ctx: Context, standing: Sequence[PodSeen], ours: dict[str, str]) -> O
         held = [pod for pod in turn if pod.uid in kept]
         said = forcing.agreed(ctx.workflow, approvals.FORCE, ctx.now)
         return _force(ctx, held, said) or _refused(ctx, kept, found.refused, rounds, said)
+    if in_vain:
+        return _unclear(found.doubtful, rounds)
     many = f"{len(done)} {'eviction' if len(done) == 1 else 'evictions'} accepted"
     text = f"{many}: {named([pod.key for pod in done])}.{drain_told.losses(standing)}{told}"
     return Wait(_first_look(ctx, done), text)
@@ -241,10 +241,21 @@ def _refused(
     for key, budget in kept.values():
         budgets.setdefault(budget, []).append(key)
     asked = max((getattr(error, "retry_after", None) or RETRY) for _, error in refused)
-    seconds = min(max(asked, RETRY * GROWS ** min(max(rounds - 1, 0), 6)), RETRY_MOST)
-    parts = [f"PDB {budget} keeps {named(sorted(keys))}" for budget, keys in sorted(budgets.items())]
+    parts = [evicting.told(budget, keys) for budget, keys in sorted(budgets.items())]
     waits = " Waits for a person's approval to delete them." if said.state == Approval.PENDING else ""
-    return Blocked("pdb", f"{'; '.join(parts)}.{waits}", seconds)
+    by_budgets = any(error.code in (budget_line.CODE, evicting.TWO_BUDGETS) for _, error in refused)
+    code = budget_line.CODE if by_budgets else refused[0][1].code
+    return Blocked(code, f"{'; '.join(parts)}.{waits}", min(max(asked, _patience(rounds)), RETRY_MOST))
+
+
+def _unclear(doubtful: Sequence[tuple[PodSeen, UnknownOutcome]], rounds: int) -> Blocked:
+    """Nothing but answers that say neither yes nor no: it is looked and asked again, less and less often."""
+    pods, error = named(sorted(pod.key for pod, _ in doubtful)), doubtful[0][1]
+    return Blocked(error.code, f"No clear answer to the eviction of {pods}: {error}", _patience(rounds))
+
+
+def _patience(rounds: int) -> float:
+    return min(RETRY * GROWS ** min(max(rounds - 1, 0), 6), RETRY_MOST)
 
 
 def _await_end(ctx: Context, pods: Sequence[PodSeen]) -> Outcome:

@@ -59,8 +59,10 @@ def _round(ctx: Context, standing: Sequence[PodSeen]) -> Outcome:
     kept = [*found.refused, *found.spared]
     if kept:
         pod, error = kept[0]
-        budget = evicting.budget_of(error) or error
-        return Blocked("pdb", f"PDB {budget} keeps {pod.key}. It came before the hold.", RETRY)
+        return Blocked(error.code, f"{evicting.told(evicting.why(error), [pod.key])}. It came before the hold.", RETRY)
+    if found.doubtful and not (found.accepted or found.gone):
+        pod, unclear = found.doubtful[0]
+        return Blocked(unclear.code, f"No clear answer to the eviction of {pod.key}: {unclear}", RETRY)
     if given < len(standing):
         return Wait(
             seconds, f"{len(standing) - given} pods that came before the hold wait for their turn to be evicted."

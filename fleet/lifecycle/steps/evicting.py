@@ -1,10 +1,11 @@
 """One round of evictions of one node: whom, in which order, how many side by side, and what each answer means.
 
-Decides by the answers alone: accepted, refused by a budget, gone, in doubt, or the server asks to wait. Of pods that
-one budget covers, a single one asks first, and the others only after it was accepted: half a fleet that drains at once
-would drown the API server in refusals. Refuses to ask a budget again in the round in which it said no, to go on while
-the server throttles or once the kill switch is thrown, and to delete: what a person forces is deleted by `forced`, by
-UID and with the pod's own grace period.
+Decides by the answers alone: accepted, refused by a budget or by what else concerns this pod alone (its namespace ends,
+admission keeps it), gone, in doubt, or the server asks to wait. Of pods that one budget covers, a single one asks
+first, and the others only after it was accepted: half a fleet that drains at once would drown the API server in
+refusals. Refuses to ask a budget again in the round in which it said no, to go on while the server throttles or once
+the kill switch is thrown, and to delete: what a person forces is deleted by `forced`, by UID and with the pod's own
+grace period.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import cache
 
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.fence import renew
+from fleet.lifecycle.gangs_joined import named
 from fleet.lifecycle.grants import REASK
 from fleet.lifecycle.outcomes import Blocked, Wait
 from fleet.policy import selectors as policy
@@ -26,9 +28,11 @@ from fleet.ports.errors import EvictionBlocked, NotFound, PermanentError, PortEr
 THREADS = 32
 """Of one process, for all its drains: as many as the connections that it keeps to an API server."""
 TWO_BUDGETS = "pdb_many"
+ITS_OWN = (TWO_BUDGETS, "namespace_terminating", "eviction_denied", "conflict")
+"""Codes of failures that say nothing about the other pods of the node: one of them must not keep those in place."""
 
 Kept = dict[str, list[str]]
-"""uid -> [key, budget] of pods that a budget keeps, as a step remembers them."""
+"""uid -> [key, budget, or a sentence where none keeps it] of pods that cannot go yet, as a step remembers them."""
 
 
 @dataclass(slots=True)
@@ -37,7 +41,7 @@ class Round:
     refused: list[tuple[PodSeen, PortError]] = field(default_factory=list)
     spared: list[tuple[PodSeen, EvictionBlocked]] = field(default_factory=list)  # not asked: a twin was refused
     gone: list[PodSeen] = field(default_factory=list)
-    doubtful: list[PodSeen] = field(default_factory=list)  # the next look tells whether they are going
+    doubtful: list[tuple[PodSeen, UnknownOutcome]] = field(default_factory=list)  # the next look tells of them
     throttled: TemporaryError | None = None
     halted: Decision | None = None  # the kill switch or the breaker, thrown in the middle of the round
     failed: PortError | None = None  # nothing of this kind can succeed until a person mends it
@@ -152,20 +156,27 @@ def _sort(found: Round, pod: PodSeen, error: PortError | None) -> None:
             found.accepted.append(pod)
         case EvictionBlocked():
             found.refused.append((pod, error))
-        case PermanentError() if error.code == TWO_BUDGETS:
+        case PermanentError() | TemporaryError() if error.code in ITS_OWN:
             found.refused.append((pod, error))
         case NotFound():
             found.gone.append(pod)
         case UnknownOutcome():
-            found.doubtful.append(pod)
+            found.doubtful.append((pod, error))
         case TemporaryError():
             found.throttled = error
         case _:
             found.failed = error
 
 
-def budget_of(error: PortError) -> str:
-    return error.budget if isinstance(error, EvictionBlocked) else ""
+def why(error: PortError) -> str:
+    """The budget that keeps a pod, else the sentence of what does."""
+    return error.budget if isinstance(error, EvictionBlocked) and error.budget else str(error)[:200]
+
+
+def told(why: str, keys: Sequence[str]) -> str:
+    """What keeps these pods, without the full stop."""
+    sentence = " " in why
+    return f"{named(sorted(keys))} stays: {why.rstrip('.')}" if sentence else f"PDB {why} keeps {named(sorted(keys))}"
 
 
 def forced(ctx: Context, pods: Iterable[PodSeen]) -> list[PodSeen]:

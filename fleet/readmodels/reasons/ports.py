@@ -126,6 +126,11 @@ PORTS: dict[str, Reason] = {
     "watch_garbage": _away(API, lazy("A watch sent what cannot be understood.")),
     "throttled": _away(API, lazy("The API server asks to slow down.")),
     "namespace_terminating": _passing(lazy("a namespace"), lazy("The pod's namespace is being deleted."), API),
+    "eviction_denied": _set_up(
+        lazy("the consent of an admission rule"),
+        lazy("Admission in the cluster refuses to let a pod go."),
+        lazy("Ask the owner of the named rule or webhook; or force the drain, if another person agrees."),
+    ),
     "pdb_many": _set_up(
         lazy("one budget for each pod"),
         lazy("More than one PodDisruptionBudget covers a pod, so it cannot be evicted."),

@@ -212,6 +212,58 @@ def test_two_budgets_on_one_pod_need_a_person(script: Script, actor: KubernetesA
     assert caught.value.code == "pdb_many"
 
 
+WEBHOOK = 'admission webhook "drain.kafka.example" denied the request: the pod will be rolled by its operator'
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        status(403, WEBHOOK, "Forbidden"),
+        status(400, WEBHOOK, "BadRequest"),
+        status(429, WEBHOOK, "TooManyRequests"),
+        status(500, 'Internal error occurred: failed calling webhook "drain.kafka.example": connection refused'),
+        status(
+            403, "pods \"rank-0\" is forbidden: ValidatingAdmissionPolicy 'keep' with binding 'b' denied request: no"
+        ),
+    ],
+)
+def test_admission_that_keeps_a_pod_is_neither_a_missing_right_nor_a_busy_server(
+    script: Script, actor: KubernetesActor, rank: PodSeen, behaviour: Any
+) -> None:
+    script.on(f"POST {EVICTION}", behaviour)
+    with pytest.raises(TemporaryError) as caught:
+        actor.evict(rank)
+    assert caught.value.code == "eviction_denied" and "Admission refuses" in str(caught.value)
+
+
+def test_admission_that_keeps_a_node_from_a_hold_is_no_missing_right(script: Script, actor: KubernetesActor) -> None:
+    script.on(f"PATCH {NODE}", status(403, WEBHOOK, "Forbidden"))
+    with pytest.raises(PermanentError) as caught:
+        actor.hold(HOLD)
+    assert caught.value.code == "api_refused" and "drain.kafka.example" in str(caught.value)
+
+
+@pytest.mark.parametrize("causes", [[{"reason": "NamespaceTerminating", "message": "it ends"}], []])
+def test_a_pod_whose_namespace_ends_is_asked_for_again_later(
+    script: Script, actor: KubernetesActor, rank: PodSeen, causes: list[dict[str, str]]
+) -> None:
+    said = 'pods "rank-0" is forbidden: unable to create new content in namespace team-a because it is being terminated'
+    script.on(f"POST {EVICTION}", status(403, said, "Forbidden", {"causes": causes}))
+    with pytest.raises(TemporaryError) as caught:
+        actor.evict(rank)
+    assert caught.value.code == "namespace_terminating"
+
+
+def test_a_name_that_holds_the_letters_uid_makes_no_pod_gone(script: Script, actor: KubernetesActor) -> None:
+    druid = pod({"metadata": {"namespace": "team-a", "name": "druid-0", "uid": "uid-1"}})
+    path = "/api/v1/namespaces/team-a/pods/druid-0/eviction"
+    script.on(
+        f"POST {path}", status(409, 'Operation cannot be fulfilled on pods "druid-0": it was modified', "Conflict")
+    )
+    with pytest.raises(Conflict):
+        actor.evict(druid)
+
+
 JOB = JobRequest(
     "validate-gpu-1",
     "muster",
