@@ -7,6 +7,7 @@ told instead. Reads text that anybody may hand in, within the bounds of `plainya
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from fleet.ports.manifests import Manifest, ManifestReader, Path
 from fleet.ports.ray import RayFacts
 
 MAX_CHARS = 2_000_000
+_TEMPLATE = " It looks like a template: render it first (helm template, jinja) and check what comes out."
 _FIELDS: Mapping[Code, tuple[str, ...]] = {
     "guarantee_partial": ("enableInTreeAutoscaling",),
     "autoscaler_known_loop": ("rayVersion",),
@@ -87,11 +89,12 @@ def check(text: str, read: ManifestReader) -> Report:
     if len(text) > MAX_CHARS:
         return Report((), (), (Wrong(1, "", f"The file is longer than {MAX_CHARS} characters."),), ())
     try:
-        documents = plainyaml.documents(text, keys_once=True)
+        documents = plainyaml.documents(_untabbed(text), keys_once=True)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         said = getattr(error, "problem", None) or str(error)
-        return Report((), (), (Wrong(mark.line + 1 if mark else 1, "", f"This is no YAML: {said}."),), ())
+        said = f"This is no YAML: {said}.{_TEMPLATE if '{{' in text or '{%' in text else ''}"
+        return Report((), (), (Wrong(mark.line + 1 if mark else 1, "", said),), ())
     looked: list[str] = []
     skipped: list[str] = []
     wrong: list[Wrong] = []
@@ -112,13 +115,24 @@ def check(text: str, read: ManifestReader) -> Report:
     return Report(tuple(looked), tuple(skipped), tuple(wrong), tuple(found))
 
 
+def _untabbed(text: str) -> str:
+    """JSON may be indented with tabs, YAML may not; in JSON none stands inside a text."""
+    if "\t" not in text or not text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        return text
+    try:
+        json.loads(text.lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return text
+    return text.replace("\t", " ")
+
+
 Lines = Mapping[tuple[object, ...], int]
 
 
 def _each(documents: list[tuple[Any, dict[tuple[object, ...], int]]]) -> Iterator[tuple[Path, Any, Lines]]:
     """The documents, and those that a List holds. Empty ones are left out."""
     for document, lines in documents:
-        if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
+        if isinstance(document, dict) and _kind(document).endswith("List") and isinstance(document.get("items"), list):
             yield from ((("items", n), item, lines) for n, item in enumerate(document["items"]))
         elif document is not None:
             yield (), document, lines

@@ -119,6 +119,11 @@ def quantity(raw: Any) -> float:
     return _parsed(str(raw)) if isinstance(raw, (str, int, float)) and not isinstance(raw, bool) else 0.0
 
 
+def is_quantity(raw: Any) -> bool:
+    """Whether it tells an amount at all, 0 too."""
+    return isinstance(raw, (str, int, float)) and not isinstance(raw, bool) and _QUANTITY.match(str(raw)) is not None
+
+
 def _effective(spec: Mapping[str, Any]) -> Amounts:
     running = _sum(items(spec.get("containers")))
     sidecars: Amounts = Counter()

@@ -1,7 +1,7 @@
 """Whether a worker that dies can be replaced, and an elastic run can grow to what it asks for.
 
 Decides by `maxReplicas` of each worker group: fewer than two pods above what is wanted is too little, none is exact.
-Refuses groups without a bound and groups that are off.
+Refuses groups without a bound, groups that are off and those that want no worker now: none of it can die.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SPARE = 2
 def headroom(key: str, facts: RayFacts) -> Iterator[Condition]:
     for group in workers(facts):
         spare = (group.maximum - group.replicas) * group.hosts
-        if group.maximum in (0, NO_LIMIT) or spare >= SPARE:
+        if not group.replicas or group.maximum == NO_LIMIT or spare >= SPARE:
             continue
         yield found(
             "headroom_exact" if spare <= 0 else "headroom_low",

@@ -27,9 +27,14 @@ def _told(gang: Gang, kind: str) -> Iterator[GangObject]:
     return (one for one in gang.objects if one.ray is not None and one.ray.kind == kind)
 
 
+def running(facts: RayFacts) -> tuple[RayGroup, ...]:
+    """The groups that are to run, the head's too."""
+    return tuple(group for group in facts.groups if not group.suspended)
+
+
 def workers(facts: RayFacts) -> tuple[RayGroup, ...]:
     """The worker groups that are to run."""
-    return tuple(group for group in facts.groups if group.name != HEAD and not group.suspended)
+    return tuple(group for group in running(facts) if group.name != HEAD)
 
 
 def desired(facts: RayFacts) -> int:

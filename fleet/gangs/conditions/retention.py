@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fleet.gangs.conditions.condition import Condition, found
-from fleet.gangs.conditions.rayfacts import desired, workers
+from fleet.gangs.conditions.rayfacts import desired, running
 from fleet.ports.ray import RayFacts
 
 
 def retention(key: str, facts: RayFacts, *, finished: bool = False, held: int = 0) -> Iterator[Condition]:
     """`finished`: the job is over; `held`: GPUs that its pods hold now."""
-    kept, groups = facts.retention, workers(facts)
+    kept, groups = facts.retention, running(facts)
     if facts.kind != "RayJob" or kept is None or not groups:
         return
     gpus = sum(group.gpus_limit * group.replicas * group.hosts for group in groups)

@@ -34,6 +34,13 @@ GOOD_SPEC: dict[str, Any] = {
 LABELLED = {"name": "llm", "namespace": "train", "labels": {"ray.io/gang-scheduling-enabled": "true"}}
 
 
+HEAD_ALONE: dict[str, Any] = {
+    **GOOD_SPEC,
+    "headGroupSpec": {"template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}},
+    "workerGroupSpecs": [],
+}
+
+
 def a_cluster(group: dict[str, Any] | None = None, meta: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     groups = {"workerGroupSpecs": [{**GOOD_GROUP, **(group or {})}]}
     return {
@@ -85,10 +92,47 @@ def test_good_manifests_are_good() -> None:
         (a_job(ttlSecondsAfterFinished=0), ["evidence_lost"]),
         (a_job(ttlSecondsAfterFinished=0, rayClusterSpec={**GOOD_SPEC, "historyServerOptions": {"a": 1}}), []),
         ({**a_job(), "spec": {"clusterSelector": {"ray.io/cluster": "llm"}}}, []),
+        (a_cluster({"rayStartParams": {"num-gpus": '"8"'}}), []),
+        (a_cluster({"rayStartParams": {"num-gpus": "'4'"}}), ["gpus_declared"]),
+        (a_cluster({"rayStartParams": {"num-gpus": "$GPUS"}}), []),
+        (a_cluster({"resources": {"GPU": "0"}}), ["gpus_declared"]),
+        (a_cluster({"replicas": 0, "minReplicas": 0, "maxReplicas": 1}), []),
+        (a_job(shutdownAfterJobFinishes=False, rayClusterSpec=HEAD_ALONE), ["gpus_kept"]),
+        (a_job(ttlSecondsAfterFinished=0, rayClusterSpec=HEAD_ALONE), ["evidence_lost"]),
     ],
 )
 def test_each_condition_of_a_manifest_is_found_alone(manifest: dict[str, Any], expected: list[str]) -> None:
     assert codes(check(manifest)) == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "asked"),
+    [
+        ("kueue.x-k8s.io/queue-name", "team-a", True),
+        ("kai.scheduler/queue", "team-a", True),
+        ("volcano.sh/queue-name", "team-a", True),
+        ("ray.io/scheduler-name", "volcano", True),
+        ("ray.io/scheduler-name", "yunikorn", False),
+        ("yunikorn.apache.org/queue", "root.a", False),
+        ("team", "a", False),
+    ],
+)
+def test_who_places_or_admits_a_gang_whole_need_not_be_asked_by_another_label(
+    label: str, value: str, asked: bool
+) -> None:
+    meta = {"name": "llm", "labels": {label: value}}
+    assert codes(check(a_cluster(meta=meta))) == ([] if asked else ["guarantee_unasked"])
+
+
+def test_the_gpus_that_stay_are_those_of_the_head_too() -> None:
+    group = {**GOOD_GROUP, "replicas": 2, "minReplicas": 2}
+    report = check(a_job(shutdownAfterJobFinishes=False, rayClusterSpec={**HEAD_ALONE, "workerGroupSpecs": [group]}))
+    assert [one.condition.values["gpus"] for one in report.found] == [17]
+
+
+def test_a_manifest_without_a_name_is_told_by_what_its_name_is_made_of() -> None:
+    report = check(a_cluster({"maxReplicas": 4}, {**LABELLED, "name": None, "generateName": "llm-"}))
+    assert [one.condition.gang for one in report.found] == ["ray/RayCluster/train/llm-*"]
 
 
 def test_spot_groups_that_may_shrink_below_the_model_are_found() -> None:
@@ -167,6 +211,22 @@ def test_a_list_of_manifests_is_read_like_documents() -> None:
         (a_cluster({"numOfHosts": 0}), "spec.workerGroupSpecs[0].numOfHosts"),
         (a_cluster({"minReplicas": 7, "replicas": 5}), "spec.workerGroupSpecs[0].minReplicas"),
         (a_cluster({"replicas": 7}), "spec.workerGroupSpecs[0].replicas"),
+        (a_cluster({"suspend": True}, enableInTreeAutoscaling=True), "spec.workerGroupSpecs[0].suspend"),
+        (
+            a_cluster({"resources": {"GPU": "8"}, "rayStartParams": {"num-cpus": "4"}}),
+            "spec.workerGroupSpecs[0].resources",
+        ),
+        (
+            a_cluster(
+                headGroupSpec={"resources": {"CPU": "1"}, "rayStartParams": {"num-cpus": "0"}}, workerGroupSpecs=None
+            ),
+            "spec.headGroupSpec.resources",
+        ),
+        (a_cluster(meta={**LABELLED, "annotations": {"ray.io/ft-enabled": "true"}}), "spec.gcsFaultToleranceOptions"),
+        (a_job(suspend=True, shutdownAfterJobFinishes=False), "spec.suspend"),
+        (a_job(backoffLimit=-1), "spec.backoffLimit"),
+        (a_job(ttlSecondsAfterFinished=-1), "spec.ttlSecondsAfterFinished"),
+        (a_job(deletionStrategy={"deletionRules": [{"policy": "DeleteSelf"}]}), "spec.deletionStrategy.deletionRules"),
     ],
 )
 def test_a_manifest_that_would_be_refused_is_told_with_its_path_and_judged_no_further(
@@ -183,6 +243,26 @@ def test_a_manifest_that_would_be_refused_is_told_with_its_path_and_judged_no_fu
 def test_what_is_no_yaml_is_told_with_its_line(text: str, line: int) -> None:
     (wrong,) = linting.check(text, wiring.gang_manifest).wrong
     assert (wrong.line, wrong.text.startswith("This is no YAML")) == (line, True)
+
+
+@pytest.mark.parametrize("text", ["metadata:\n  name: {{ .Values.name }}\n", "{% if gpus %}\na: 1\n{% endif %}\n"])
+def test_a_template_that_was_not_rendered_is_told_to_be_one(text: str) -> None:
+    (wrong,) = linting.check(text, wiring.gang_manifest).wrong
+    assert "template" in wrong.text and "render" in wrong.text
+
+
+@pytest.mark.parametrize("before", ["", "\ufeff"])
+@pytest.mark.parametrize("after", ["\n", "\r\n"])
+def test_json_with_tabs_marks_and_foreign_line_ends_is_read(before: str, after: str) -> None:
+    text = before + json.dumps(a_cluster({"maxReplicas": 4}), indent="\t").replace("\n", after)
+    report = linting.check(text, wiring.gang_manifest)
+    (found,) = report.found
+    assert (found.condition.code, "maxReplicas" in text.splitlines()[found.line - 1]) == ("headroom_exact", True)
+
+
+def test_a_list_of_one_kind_is_read_like_a_list() -> None:
+    report = check({"kind": "RayClusterList", "items": [a_cluster({"maxReplicas": 4})]})
+    assert codes(report) == ["headroom_exact"]
 
 
 def test_a_file_that_is_too_long_is_not_read() -> None:

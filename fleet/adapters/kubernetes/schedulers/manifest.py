@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from fleet.adapters.kubernetes.schedulers import rayrefused
 from fleet.adapters.kubernetes.schedulers.objects import ref_of
 from fleet.adapters.kubernetes.schedulers.ray import GROUP, VERSIONS, ray_cluster, ray_job
 from fleet.ports.manifests import Manifest, Mistake, Path
@@ -29,8 +31,15 @@ def read(document: Any) -> Manifest | None:
     decode, spec_at = _READERS[kind]
     mistakes = [*_of_meta(document, version), *_of_spec(document, kind, spec_at)]
     objects = decode(document).objects
-    key = ref_of("ray", kind, document).key
+    key = _key(kind, document)
     return Manifest(key, objects[0] if objects else None, spec_at, tuple(mistakes))
+
+
+def _key(kind: str, document: Mapping[str, Any]) -> str:
+    """By the name, or by what the API server will make one of."""
+    ref, meta = ref_of("ray", kind, document), document.get("metadata")
+    made_of = meta.get("generateName") if isinstance(meta, Mapping) else None
+    return replace(ref, name=f"{made_of}*").key if not ref.name and _name(made_of) else ref.key
 
 
 def _of_meta(document: Mapping[str, Any], version: str) -> Iterator[Mistake]:
@@ -48,6 +57,7 @@ def _name(value: Any) -> bool:
 def _of_spec(document: Mapping[str, Any], kind: str, spec_at: Path) -> Iterator[Mistake]:
     spec: Any = document.get("spec")
     if kind == "RayJob" and isinstance(spec, Mapping):
+        yield from rayrefused.of_job(dict(spec))
         if spec.get("clusterSelector") and "rayClusterSpec" not in spec:
             return  # it runs on a cluster that is there
         spec = spec.get("rayClusterSpec")
@@ -59,7 +69,7 @@ def _of_spec(document: Mapping[str, Any], kind: str, spec_at: Path) -> Iterator[
     groups = spec.get("workerGroupSpecs")
     place = (*spec_at, "workerGroupSpecs")
     if groups is None:
-        return
+        groups = []
     if not isinstance(groups, list):
         yield Mistake(place, "workerGroupSpecs must be a list.")
         return
@@ -70,6 +80,7 @@ def _of_spec(document: Mapping[str, Any], kind: str, spec_at: Path) -> Iterator[
     )
     for name in (name for name, count in names.items() if count > 1):
         yield Mistake(place, f"The group name {name!r} is there more than once.")
+    yield from rayrefused.of_cluster(dict(document), dict(spec), spec_at)
 
 
 def _of_group(group: Any, place: Path) -> Iterator[Mistake]:

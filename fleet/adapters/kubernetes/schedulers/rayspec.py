@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.adapters.kubernetes.needs import DEVICE, amounts, need_of, quantity
+from fleet.adapters.kubernetes.needs import DEVICE, amounts, is_quantity, need_of, quantity
 from fleet.adapters.kubernetes.schedulers.objects import Raw, number, times
 from fleet.ports.gangs import Part
 from fleet.ports.ray import NO_LIMIT, RayFacts, RayGroup, RayRetention
@@ -22,6 +22,9 @@ RECOVERY_SECONDS = 600
 """What KubeRay tells workers to wait for their head when the head's store outlives it."""
 FT_ANNOTATION = "ray.io/ft-enabled"  # before gcsFaultToleranceOptions
 GANG_LABEL = "ray.io/gang-scheduling-enabled"
+# Labels that hand the pods to who places or admits them whole, with or without the label above.
+WHOLE_LABELS = (GANG_LABEL, "volcano.sh/queue-name", "kai.scheduler/queue", "runai/queue", "kueue.x-k8s.io/queue-name")
+SCHEDULER_LABEL, WHOLE_SCHEDULERS = "ray.io/scheduler-name", ("volcano", "kai-scheduler")
 MODEL_ANNOTATION = "muster.dev/model-gpus"
 """On a RayCluster or RayJob: the fewest GPUs that hold the model. No API tells it."""
 COLLECTOR = "ray-history-collector"
@@ -42,7 +45,7 @@ class Groups:
 
     wanted: int
     parts: tuple[Part, ...]
-    groups: tuple[RayGroup, ...]  # workers, then the head by its name
+    groups: tuple[RayGroup, ...]  # workers, then the head by its name, where the spec has one
 
 
 def groups_of(spec: Raw) -> Groups:
@@ -54,8 +57,9 @@ def groups_of(spec: Raw) -> Groups:
         most = None if group.maximum >= MOST else times(group.maximum, group.hosts)
         least = times(group.minimum, group.hosts)
         parts.append(Part(group.name.lower(), wanted, least, most, need_of(_pod(raw))))
-    of_head = _group({**head, "groupName": HEAD, "replicas": 1, "minReplicas": 1, "maxReplicas": 1})
-    return Groups(sum(part.wanted for part in parts if part.role != HEAD), tuple(parts), (*workers, of_head))
+    one = {"groupName": HEAD, "replicas": 1, "minReplicas": 1, "maxReplicas": 1}
+    of_head = (_group({**head, **one}),) if head else ()
+    return Groups(sum(part.wanted for part in parts if part.role != HEAD), tuple(parts), (*workers, *of_head))
 
 
 def facts_of(kind: str, raw: Raw, spec: Raw, groups: Groups) -> RayFacts:
@@ -79,10 +83,14 @@ def facts_of(kind: str, raw: Raw, spec: Raw, groups: Groups) -> RayFacts:
         fault_tolerant=tolerant,
         recovery_seconds=_recovery(pods[1:], RECOVERY_SECONDS) if tolerant else 0,
         groups=groups.groups,
-        gang_label=GANG_LABEL in mapping(meta.get("labels")),
+        gang_label=_asks_for_gang(mapping(meta.get("labels"))),
         retention=RayRetention(shuts_down=False, ttl_seconds=0, deletion_rules=False, history=collects),
         model_gpus=quantity(texts(meta.get("annotations")).get(MODEL_ANNOTATION)) or None,
     )
+
+
+def _asks_for_gang(labels: Raw) -> bool:
+    return any(label in labels for label in WHOLE_LABELS) or labels.get(SCHEDULER_LABEL) in WHOLE_SCHEDULERS
 
 
 def _pod(group: Raw) -> dict[str, Any]:
@@ -117,12 +125,13 @@ def _limit(pod: Raw) -> int:
 
 
 def _declared(raw: Raw) -> float | None:
-    """What Ray is told: the group's `resources`, else the start parameter; None where the operator fills it in."""
+    """What Ray is told: the group's `resources`, else the start parameter; None where the operator fills it in, or
+    where no number can be read (a shell's variable)."""
     resources = mapping(raw.get("resources"))
-    if "GPU" in resources:
-        return quantity(resources["GPU"])
-    params = mapping(raw.get("rayStartParams"))
-    return quantity(params["num-gpus"]) if "num-gpus" in params else None
+    told = resources["GPU"] if "GPU" in resources else mapping(raw.get("rayStartParams")).get("num-gpus")
+    if isinstance(told, str):
+        told = told.strip(" \"'")  # quotes that were meant for the shell are part of the value
+    return quantity(told) if is_quantity(told) else None
 
 
 def _recovery(pods: list[dict[str, Any]], default: int) -> int:
