@@ -38,6 +38,7 @@ MAX_BODY = 8 * 1024 * 1024
 TOKEN_SECONDS, NO_TOKEN_SECONDS, AHEAD_SECONDS = 10.0, 2.0, 5.0
 # Of the encodings snappy is the doors' own affair: it names a block there, which packs the message and not the body.
 ENCODINGS = frozenset({b"", b"identity", b"gzip", b"x-gzip", b"snappy"})
+EVERYDAY = frozenset({"not_kernel", "bad_time"})  # reasons for which a request is not refused
 JSON_KINDS = frozenset({b"text/plain", b"application/x-www-form-urlencoded", b"application/octet-stream",
                         b"application/jsonlines", b"application/jsonl", b"application/x-jsonlines"})  # fmt: skip
 Result = TypeVar("Result")
@@ -148,10 +149,10 @@ class Push:
             self.refusals.add(
                 Refusal("push", reason, token.name), f"Log records pushed by {token.name}: {reason}.", count
             )
-        if not batch.lines and batch.rejected:
+        if not batch.lines and set(batch.rejected) - EVERYDAY:
             raise Answered(400, f"No log record could be read: {', '.join(sorted(batch.rejected))}.")
         lines, refused = self._resolve(token, batch.lines)
-        if refused["wrong_node"] and not lines:
+        if token.node and refused["wrong_node"] and not lines:
             raise Answered(403, f"This token may speak only for {token.node}.")
         if lines:
             await self.store(token, lines)
@@ -182,12 +183,18 @@ class Push:
                 reason, text = str(miss), sentence(miss, line.node_claim)
             elif token.node and token.node != node:
                 reason, text = "wrong_node", f"A token of {token.node} sent a line of {node}."
+            elif other := next((name for name in line.others if self._is_another(name, match.node_id)), ""):
+                reason, text = "wrong_node", f"A line of {node} names {other[:100]!r}, which is another node."
             else:
                 lines.append((node, line))
                 continue
             refused[reason] += 1
             self.refusals.add(Refusal("push", reason, line.node_claim), text)
         return lines, refused
+
+    def _is_another(self, name: str, node_id: int | None) -> bool:
+        found = self.session.aliases.resolve(name).node_id
+        return found is not None and found != node_id
 
     async def _token(self, scope: Scope, scopes: tuple[str, ...]) -> Token:
         given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")

@@ -19,7 +19,8 @@ from typing import Any, Literal
 import orjson
 
 from fleet.telemetry.claims import claims
-from fleet.telemetry.kernellog import MAX_HOST, plain, read_time
+from fleet.telemetry.kernellog import MAX_HOST, read_time
+from fleet.telemetry.logrecords import plain
 
 Origin = Literal["health-event", "alert", "node-condition"]
 MAX_EVENTS, MAX_PARTS, MAX_TEXT = 10_000, 64, 400

@@ -1,9 +1,10 @@
 """Batches of log records, as Fluent Bit and Vector post them, to kernel lines.
 
-Decides where in a record the text, the claimed host and the time are, whichever of the usual field names a shipper
-uses, and in which unit an epoch is written. Refuses nothing silently: a record without text or host, a batch cut in
-the middle and what comes after the hundred-thousandth record are counted by reason, and the rest is kept. The claimed
-host is only a claim: the caller resolves it.
+Decides which records are the kernel's, one line at a time where a record holds several, and when each was written: in
+which unit an epoch is told, and that a line which tells an older time than its record was read late. Refuses nothing
+silently: a record of another writer, without text or host, a batch cut in the middle and what comes after the
+hundred-thousandth line are counted by reason, and the rest is kept. The claimed host is only a claim: the caller
+resolves it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Any
 
 import orjson
 
+from fleet.telemetry import kernelhead, logrecords
+
 MAX_TEXT, MAX_HOST = 8_192, 253
 MAX_RECORDS = 100_000  # of one body; a real one of the largest size holds half as many
-_TEXT = ("log", "message", "MESSAGE", "msg")
-_HOST = ("host", "hostname", "_HOSTNAME", "node", "node_name", "nodename")
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000  # beyond them a clock error can no longer be added or taken away
-_TIME = ("date", "timestamp", "ts", "@timestamp", "time")
+_TIME = ("date", "timestamp", "ts", "@timestamp", "time", "realtime_timestamp", "source_realtime_timestamp")
+_LINE_END = re.compile(r"[\r\n]+")
 _DECODER = json.JSONDecoder()
 _BETWEEN = "[], \t\r\x1e"  # what may stand between two records: an array's own signs, and the separator of RFC 7464
 _BOUNDARY = re.compile(r"\}[, \t\x1e]*(?=\{)")
@@ -35,11 +37,13 @@ _UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 
 @dataclass(frozen=True, slots=True)
 class KernelLine:
-    """`node_claim` as the shipper wrote it; `at` is None when the record tells no time (then use that of receipt)."""
+    """`node_claim` as the shipper wrote it; `at` is None when the record tells no time (then use that of receipt).
+    `others` are names of a host that the same record or line tells besides: none of them may be another node."""
 
     node_claim: str
     at: datetime | None
     text: str
+    others: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -64,21 +68,35 @@ def take_record(record: Any, batch: Batch) -> None:
     if len(batch.lines) >= MAX_RECORDS:
         batch.rejected["too_many"] += 1
         return
-    text = _text(record)
-    host = _host(record)
+    said = logrecords.named(record)
+    text = logrecords.text(said)
     if not text:
         batch.rejected["no_text"] += 1
-    elif not host:
-        batch.rejected["no_host"] += 1
+    elif not logrecords.of_kernel(said):
+        batch.rejected["not_kernel"] += 1
     else:
-        batch.lines.append(KernelLine(host[:MAX_HOST], _time(record, batch.rejected), text[:MAX_TEXT]))
+        at, hosts = _time(said, batch.rejected), logrecords.hosts(said)
+        for line in _LINE_END.split(text) if "\n" in text or "\r" in text else (text,):
+            _take_line(line.strip(), at, hosts, batch)
 
 
-def plain(text: str) -> str:
-    """A text that a database takes: without NUL, and with a mark where half of a character was."""
-    if text.isascii():
-        return text.replace("\0", "") if "\0" in text else text
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
+def _take_line(text: str, at: datetime | None, hosts: list[str], batch: Batch) -> None:
+    if not text:
+        return
+    head = kernelhead.read(text)
+    own = kernelhead.at(head.text, at) if head.end else None
+    if own is not None and _FIRST_YEAR <= own.year <= _LAST_YEAR and (at is None or own < at):
+        at = own
+    names = list(dict.fromkeys((*hosts, head.host) if head.host else hosts))
+    if not head.kernel:
+        batch.rejected["not_kernel"] += 1
+    elif not names:
+        batch.rejected["no_host"] += 1
+    elif len(batch.lines) >= MAX_RECORDS:
+        batch.rejected["too_many"] += 1
+    else:
+        claim, *others = (name[:MAX_HOST] for name in names)
+        batch.lines.append(KernelLine(claim, at, text[:MAX_TEXT], tuple(others)))
 
 
 def _records(body: bytes, rejected: Counter[str]) -> Iterator[Any]:
@@ -133,27 +151,6 @@ def _piecewise(text: str, rejected: Counter[str]) -> Iterator[Any]:
             rejected["cut_json"] += 1
 
 
-def _text(record: dict[str, Any]) -> str:
-    for key in _TEXT:
-        value = record.get(key)
-        if isinstance(value, str) and (found := plain(value).strip()):
-            return found
-    return ""
-
-
-def _host(record: dict[str, Any]) -> str:
-    inner = record.get("kubernetes")
-    if isinstance(inner, dict):
-        for key in ("node_name", "host", "pod_node_name"):
-            if isinstance(inner.get(key), str) and (found := plain(inner[key]).strip()):
-                return found
-    for key in _HOST:
-        value = record.get(key)
-        if isinstance(value, str) and (found := plain(value).strip()):
-            return found
-    return ""
-
-
 def _time(record: dict[str, Any], rejected: Counter[str]) -> datetime | None:
     for key in _TIME:
         if key in record:
@@ -161,8 +158,7 @@ def _time(record: dict[str, Any], rejected: Counter[str]) -> datetime | None:
             if at is None:
                 rejected["bad_time"] += 1  # counted, yet the line itself is kept
             return at
-    micros = record.get("__REALTIME_TIMESTAMP", record.get("_SOURCE_REALTIME_TIMESTAMP"))
-    return None if micros is None else read_time(micros)
+    return None
 
 
 def read_time(value: Any) -> datetime | None:

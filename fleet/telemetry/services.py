@@ -12,7 +12,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from fleet.telemetry.kernellog import plain
+from fleet.telemetry.logrecords import plain
 
 MAX_SUBJECTS = 500
 """Subjects kept apart in one call; whoever invents names by the thousand is counted together."""

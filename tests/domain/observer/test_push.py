@@ -235,3 +235,21 @@ def test_a_token_that_cannot_be_looked_up_ahead_holds_until_it_runs_out(
     assert call(push, "/ingest/logs", body, token)[0] == 200
     clock.tick(6)
     assert call(push, "/ingest/logs", body, token)[0] == 503
+
+
+def test_a_line_that_names_two_nodes_is_neithers(push: Push, judge: Judge) -> None:
+    """A relay that calls itself the host of what it passes on must not be taken out for it."""
+    given = record("gpu-r01-01")
+    relayed = {**given, "log": f"Nov 29 01:02:03 gpu-r01-02 kernel: {given['log']}"}
+    status, said = call(push, "/ingest/logs", orjson.dumps([relayed]), secret())
+    assert (status, said["accepted"], said["rejected"]) == (200, 0, {"wrong_node": 1})
+    itself = {**given, "log": f"Nov 29 01:02:03 GPU-R01-01 kernel: {given['log']}", "hostname": "some-pod"}
+    status, said = call(push, "/ingest/logs", orjson.dumps([itself]), secret())
+    assert (status, said["accepted"]) == (200, 1)
+
+
+def test_what_others_than_the_kernel_wrote_is_counted_and_no_fault_of_the_sender(push: Push) -> None:
+    quoted = {**record("gpu-r01-01"), "_TRANSPORT": "stdout"}
+    status, said = call(push, "/ingest/logs", orjson.dumps([quoted]), secret())
+    assert (status, said) == (200, {"accepted": 0, "rejected": {"not_kernel": 1}})
+    assert not Incident.objects.exists()

@@ -119,7 +119,7 @@ def test_a_damaged_record_costs_itself_and_at_most_its_neighbour(
     read = {line.node_claim for line in batch.lines}
     lost = {n for n in range(5) if n != which and f"n{n}" not in read}
     assert lost <= (set() if join == b"\n" else {which + 1, which - 1}) and len(lost) <= 1, (lost, batch.rejected)
-    assert batch.rejected or len(batch.lines) == 5
+    assert batch.rejected or len(batch.lines) >= 5  # a damaged escape may end a line
 
 
 def test_an_object_over_several_lines_is_read_among_broken_ones() -> None:

@@ -20,6 +20,14 @@ PREFIXES = (
     "gpu-01 kernel[1]: ",
     "kern  :err   : [Mon Nov 30 01:02:03 2026] ",
     "6,1234,567890123,-;",
+    "[  449.332316][ T1234] ",
+    "[2026-11-30T01:02:03,123456+00:00] ",
+    "2026-11-30T01:02:03,123456+09:00 ",
+    "1764464523.123456 gpu-01.example.com kernel: ",
+    "Okt 06 17:59:27 gpu-01 kernel: ",
+    "<6>Nov 30 01:02:03 10.0.0.7 kernel: [  12.5] ",
+    '<3>1 2026-11-30T01:02:03+09:00 gpu-01 kernel - - [meta sequenceId="9"] ',
+    "Nov 30 01:02:03 gpu-01 kernel: message repeated 2 times: [ ",
 )
 # line, kind, device, code, what the detail holds, fatal
 LINES = (
@@ -49,6 +57,10 @@ LINES = (
      "xid", "0000:06:00", "63", "reset gpu to activate.", None),
     ("NVRM: Xid (PCI:0003:00:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 14(0x0, "
      "0x0, 0x10000, 0x0, 0x0, 0x0, 0x0)", "xid", "0003:00:00", "74", "link 14(0x0, 0x0, 0x10000,", True),
+    ("NVRM: Xid (PCI:0000:c1:00 GPU-I:05): 13, pid=7, name=a, Graphics Exception: ESR 0x5", "xid", "0000:c1:00", "13",
+     "Graphics Exception", None),
+    ("NVRM: Xid (PCI:0000:c1:00 GPU-I:05 GPU-CI:02): 94, pid=7, name=vllm, Contained: CE User Channel (0x9). RST: No",
+     "xid", "0000:c1:00", "94", "Contained: CE", None),
     ("NVRM: Xid (PCI:0000:06:00): 94, pid=7, name=vllm, Contained: SM (0x1). RST: No, D-RST: No",
      "xid", "0000:06:00", "94", "Contained: SM (0x1)", None),
     ("NVRM: Xid (PCI:0000:06:00): 95, pid='<unknown>', name=<unknown>, Uncontained: LTC TAG (0x2,0x0). RST: Yes",
@@ -74,6 +86,8 @@ LINES = (
     ("nfs: server 10.0.0.5 not responding, timed out", "nfs_stalled", "10.0.0.5", "", "", None),
     ("nfs: server fs01.example.com OK", "nfs_ok", "fs01.example.com", "", "", None),
     ("NFS: nfs4_reclaim_open_state: unhandled error -121", "nfs_lost", "", "", "unhandled error", None),
+    ("INFO: task tokio worker-3:812 blocked for more than 245 seconds.", "hung_task", "", "", "worker-3 for 245", None),
+    ("INFO: task kworker/u256:3:77 blocked for more than 120 seconds.", "hung_task", "", "", "u256:3 for 120 s", None),
     ("INFO: task jbd2/nvme0n1p2-:1234 blocked for more than 122 seconds.", "hung_task", "", "", "for 122 s", None),
     ("nvme nvme0: I/O 12 (I/O Cmd) QID 1 timeout, aborting", "nvme", "nvme0", "", "aborting", False),
     ("nvme nvme0: I/O 0 QID 0 timeout, reset controller", "nvme", "nvme0", "", "reset controller", None),
@@ -87,6 +101,12 @@ LINES = (
     ("Buffer I/O error on device dm-3, logical block 0", "io_error", "dm-3", "", "", None),
     ("Out of memory: Kill process 1 (a) score 900 or sacrifice child", "oom", "", "", "a", None),
     ("mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 8: 8800004000310e0f", "mce", "", "", "Bank 8", False),
+    ("[Hardware Error]: Corrected error, no action required.", "mce", "", "", "Corrected error", False),
+    ("[Hardware Error]: Deferred error, no action required.", "mce", "", "", "Deferred error", False),
+    ("[Hardware Error]: Uncorrected, software restartable error.", "mce", "", "", "restartable", True),
+    ("[Hardware Error]: Uncorrected, software containable error.", "mce", "", "", "containable", True),
+    ("[Hardware Error]: System Fatal error.", "mce", "", "", "Fatal", True),
+    ("EDAC MC0: UE page 0x7f3, offset 0x0, grain 32, row 1, labels", "mce", "", "MC0", "1 UE page", True),
     ("{1}[Hardware Error]: event severity: recoverable", "mce", "", "", "recoverable", True),
     ("EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x1)",
      "mce", "", "MC0", "CE memory read error", False),
@@ -94,10 +114,18 @@ LINES = (
      "ID)", "aer", "0000:1b:00", "", "Uncorrected (Non-Fatal)", None),
     ("pcieport 0000:20:01.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, id=0008(Transmitter ID)",
      "aer", "0000:20:01", "", "Corrected Data Link Layer", False),
+    ("nvme 0000:04:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
+     "aer", "0000:04:00", "", "Correctable Physical Layer", False),
+    ("nvidia 0000:1b:00.0: AER: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer",
+     "aer", "0000:1b:00", "", "Uncorrectable (Fatal)", True),
     ("pcieport 10000:00:01.0: PCIe Bus Error: severity=Corrected, type=Physical Layer",
      "aer", "10000:00:01", "", "Corrected", False),
 )  # fmt: skip
 NOTHING = (
+    "blk_update_request: I/O error, dev fd0, sector 0",
+    "Buffer I/O error on dev sr0, logical block 1",
+    "I/O error, dev loop12, sector 2",
+    "EXT4-fs (loop3): Remounting filesystem read-only",
     "NVRM: GPU at PCI:0000:3b:00: GPU-b850f46d-d5ea-c752-ddf3-c4453e44d3f7",
     "NVRM: GPU Board Serial Number: 1652922000000",
     "NVRM: A GPU crash dump has been created. If possible, please run",
@@ -153,3 +181,29 @@ def test_the_process_of_an_xid_is_kept_where_the_driver_knows_it(said: str, proc
     signal = match(f"NVRM: Xid (PCI:0000:c1:00): 31, {said}")
     assert signal is not None
     assert (signal.process, signal.detail) == (process, "MMU Fault")
+
+
+# What programs write about the kernel, and what others than the kernel write into its log.
+STRANGE = (
+    "gpu-monitor[812]: saw ",
+    'level=error msg="',
+    "[gpu-health] [WARN] GPU-e11dfcca-7c93: XID: ",
+    "Nov 30 01:02:03 gpu-01 gpud[99]: kernel: ",
+    "Nov 30 01:02:03 gpu-01 nvidia-vgpu-mgr[99]: ",
+    "Nov 30 01:02:03 gpu-01 qemu[99]: guest console: [  12.5] ",
+    "2026-11-30T01:02:03Z stdout F E AssertionError: ",
+    "> ",
+    "# ",
+    "+ echo ",
+    '{"msg":"',
+    "app: kernel: ",
+    "12,1234,567890123,-;",
+    "user  :err   : [Mon Nov 30 01:02:03 2026] ",
+    "<14>1 2026-11-30T01:02:03Z gpu-01 trainer 7 - - ",
+)
+
+
+@pytest.mark.parametrize("text", [line[0] for line in LINES])
+def test_a_line_that_somebody_quotes_is_no_fault_of_this_node(text: str) -> None:
+    for prefix in STRANGE:
+        assert match(prefix + text) is None, prefix
