@@ -75,14 +75,15 @@ class FleetCollector(Collector):
         yield self._rejections(names)
 
     def _remedies(self, clusters: list[int]) -> Iterator[Metric]:
-        counted = effectiveness.bounces(clusters, self.clock.now())
-        tried = {verb: tries for verb, (_bounced, tries) in counted.items()}
-        back = {verb: bounced for verb, (bounced, _tries) in counted.items()}
-        for name, text, values in (
-            ("muster_remedies_tried", "Remedies of the last 90 days", tried),
-            ("muster_remedies_bounced", "Those of them after which the same fault was back within a day", back),
-        ):
-            yield _gauge(name, text, ["verb"], (((verb,), n) for verb, n in sorted(values.items())))
+        counted = sorted(effectiveness.bounces(clusters, self.clock.now()).items())
+        yield _gauge(
+            "muster_remedies_tried", "Remedies of the last 90 days", ["verb"],
+            (((verb,), line.tries) for verb, line in counted),
+        )  # fmt: skip
+        yield _gauge(
+            "muster_remedies_bounced", "Those of them after which the node failed again within a day", ["verb"],
+            (((verb,), line.bounced + line.again) for verb, line in counted),
+        )  # fmt: skip
 
     def _nodes(self) -> Metric:
         rows = (

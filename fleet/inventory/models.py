@@ -159,6 +159,10 @@ class Alias(models.Model):
         indexes = [models.Index(fields=["cluster", "value"])]
 
 
+DRIVER = "driver"
+"""The key of `Device.versions` that is no firmware."""
+
+
 class Device(models.Model):
     """A part with identity. `key` is stable: a GPU's UUID, `mlx5_0/1`, a mount point."""
 
@@ -169,6 +173,7 @@ class Device(models.Model):
     serial = models.CharField(max_length=100, default="", blank=True)
     pci = models.CharField(max_length=32, default="", blank=True)
     model = models.CharField(max_length=100, default="", blank=True)
+    versions = models.JSONField(default=dict, db_default={}, blank=True)  # of its driver and firmware, by what it is of
     first_seen_at = models.DateTimeField()
     gone_at = models.DateTimeField(null=True)
 

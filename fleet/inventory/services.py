@@ -169,6 +169,7 @@ class DeviceSeen:
     serial: str = ""
     pci: str = ""
     model: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 @transaction.atomic
@@ -180,7 +181,7 @@ def sync_devices(cluster_id: int, seen: Sequence[DeviceSeen], now: datetime, epo
     rows = [
         Device(
             node_id=d.node_id, kind=d.kind, key=d.key[:200], index=d.index, serial=d.serial[:100], pci=d.pci[:32],
-            model=d.model[:100], first_seen_at=now,
+            model=d.model[:100], versions=dict(d.versions), first_seen_at=now,
         )
         for d in {(d.node_id, d.kind, d.key[:200]): d for d in seen}.values()
     ]  # fmt: skip
@@ -189,7 +190,7 @@ def sync_devices(cluster_id: int, seen: Sequence[DeviceSeen], now: datetime, epo
         batch_size=5 * BATCH,
         update_conflicts=True,
         unique_fields=["node", "kind", "key"],
-        update_fields=["index", "serial", "pci", "model", "gone_at"],
+        update_fields=["index", "serial", "pci", "model", "versions", "gone_at"],
     )
     models = {d.node_id: d.model for d in seen if d.kind == "gpu" and d.model}
     counts: dict[int, int] = {}

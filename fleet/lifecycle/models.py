@@ -101,7 +101,8 @@ class Step(models.Model):
 class Remedy(models.Model):
     """What one try of a disruptive verb came to: the measure of repair effectiveness."""
 
-    HELD, FAILED, BOUNCED = "held", "failed", "bounced"
+    HELD, FAILED = "held", "failed"
+    BOUNCED, AGAIN = "bounced", "again"  # the node was out again within a day, by the same cause or by another one
 
     workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="remedies")
     attempt = models.IntegerField()
@@ -111,8 +112,11 @@ class Remedy(models.Model):
     cause = models.CharField(max_length=100)
     sku = models.CharField(max_length=100, default="", blank=True)
     driver = models.CharField(max_length=64, default="", blank=True)
+    firmware = models.CharField(max_length=128, default="", db_default="", blank=True)
     result = models.CharField(max_length=8)
     ended_at = models.DateTimeField()
+    back_incident = models.BigIntegerField(null=True)  # which took the node out again
+    back_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workflow", "attempt"], name="remedy_once")]

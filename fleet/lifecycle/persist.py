@@ -164,7 +164,7 @@ def _next_rung(workflow: Workflow, step: Step, came: Failed, again: int, now: da
     told = entry(workflow, "step.failed", code=came.code, text=came.text)
     remedy = workflow.plan[again]
     if remedy.get("ladder"):
-        effects = effectiveness.effects_of([workflow], now)[effectiveness.key_of(workflow)]
+        [effects] = effectiveness.effects_of([workflow], now)
         remedy["verb"] = ladder.next_rung(remedy["ladder"], remedy["verb"], effects)
     changes = {
         **NOT_BLOCKED,

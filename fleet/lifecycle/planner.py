@@ -19,7 +19,7 @@ from fleet.bus.outbox import Notice, publish
 from fleet.health import selectors as health
 from fleet.health.models import Incident
 from fleet.inventory.models import Cluster, Mode, Node
-from fleet.lifecycle import approving, driver_word, effectiveness, grants, ladder, owners, shelf, suspicions
+from fleet.lifecycle import approving, bounces, driver_word, effectiveness, grants, ladder, owners, shelf, suspicions
 from fleet.lifecycle.cases import case_of
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState, WorkflowState
 from fleet.lifecycle.models import Workflow
@@ -72,6 +72,7 @@ def plan(
         return []
     incident_ids = list(incident_ids)
     entries = suspicions.make_way(cluster_id, incident_ids, now, by)
+    entries += bounces.find(incident_ids, now)
     entries += driver_word.exchange(incident_ids, now, by, _recurring)
     if cluster.mode != Mode.OBSERVE:
         entries += driver_word.ask_people(incident_ids, cluster_id, now)
@@ -145,7 +146,6 @@ def _fresh(cluster: Cluster, incidents: Sequence[Incident], now: datetime) -> li
         chosen = plan_for(case_of(incident, node, recurring=(node.pk, incident.cause) in repeated), book)
         if chosen.playbook:
             rows[node.pk] = _row(incident, node, chosen, mode, now)
-    effectiveness.bounce([(w.node_id, w.incident.cause) for w in rows.values() if w.incident], now)
     _begin_by_effect(list(rows.values()), now)
     return list(rows.values())
 
@@ -156,12 +156,10 @@ def _less(incident: Incident) -> int:
 
 def _begin_by_effect(rows: Sequence[Workflow], now: datetime) -> None:
     """Begin on the gentlest rung that has not proved to be in vain for such faults."""
-    effects = effectiveness.effects_of([w for w in rows if remedy_index(w.plan) is not None], now)
-    for workflow in rows:
-        index = remedy_index(workflow.plan)
-        rungs = workflow.plan[index].get("ladder") if index is not None else None
-        if index is not None and rungs:
-            workflow.plan[index]["verb"] = ladder.first_rung(rungs, effects[effectiveness.key_of(workflow)])
+    climbing = [w for w in rows if (index := remedy_index(w.plan)) is not None and w.plan[index].get("ladder")]
+    for workflow, effects in zip(climbing, effectiveness.effects_of(climbing, now), strict=True):
+        planned = workflow.plan[remedy_index(workflow.plan) or 0]
+        planned["verb"] = ladder.first_rung(planned["ladder"], effects)
 
 
 def _row(incident: Incident, node: Node, chosen: Plan, mode: Mode, now: datetime) -> Workflow:

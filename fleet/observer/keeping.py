@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from fleet.inventory import services as inventory
+from fleet.inventory.models import DRIVER
 from fleet.inventory.services import DeviceSeen
 from fleet.observer.push import Refusals
 from fleet.observer.session import Session
 from fleet.telemetry import history, rollups, services
-from fleet.telemetry.frame import Frame
+from fleet.telemetry.frame import Device, Frame
 from fleet.telemetry.intake import Intake
 from fleet.telemetry.services import Refusal
 
@@ -99,13 +100,14 @@ class Keeper:
             kind, node_id = KINDS.get(device.kind), session.node_ids.get(device.node)
             if kind is None or node_id is None or device.target < 0:
                 continue
-            mark = hash(frozenset(device.attrs.items()))
+            versions = self._versions(device)
+            mark = hash((frozenset(device.attrs.items()), frozenset(versions.items())))
             if self._parts.get(device.index) == mark:
                 continue
             index = device.attrs.get("index", "")
             told = DeviceSeen(
                 node_id, kind, device.key, int(index) if index.isdecimal() and len(index) <= 4 else None,
-                device.attrs.get("serial", ""), device.attrs.get("pci", ""), device.attrs.get("model", ""),
+                device.attrs.get("serial", ""), device.attrs.get("pci", ""), device.attrs.get("model", ""), versions,
             )  # fmt: skip
             seen.append((device.index, mark, told))
         for batch in _whole_nodes(seen):
@@ -113,6 +115,12 @@ class Keeper:
         self._fresh += len(fresh)
         self._next = self._next + LOOK if self._next + LOOK < self._fresh else 0
         return len(seen)
+
+    def _versions(self, device: Device) -> dict[str, str]:
+        """What drives it, and its own firmware; a port has that of its adapter."""
+        firmware = self.frame.versions.firmware(device.node, device.key.partition("/")[0])
+        driver = device.attrs.get("driver", "")
+        return firmware | ({DRIVER: driver} if driver else {})
 
     def _store(self, seen: Sequence[_Told]) -> None:
         session, told = self.session, [told for _, _, told in seen]

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from fleet.inventory.models import Cluster
 from fleet.lifecycle import deadlines, effectiveness, shelf
-from fleet.lifecycle.ladder import MIN_TRIES, Effect
+from fleet.lifecycle.ladder import MIN_TRIES
 from fleet.lifecycle.playbooks import Case, Match, PlannedStep, Playbook, plan_for
 from fleet.readmodels import words
 
@@ -55,7 +55,7 @@ class EffectShown:
     @property
     def poor(self) -> bool:
         """So seldom that the ladder leaves it out."""
-        return Effect(self.line.tries, self.line.held).poor
+        return self.line.effect.poor
 
 
 @dataclass(frozen=True, slots=True)

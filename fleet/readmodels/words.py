@@ -238,6 +238,8 @@ AUDIT_ACTIONS: dict[str, Word] = {
     "ticket.close": lazy("closed the ticket"),
     "incident.open": lazy("opened an incident"),
     "incident.resolve": lazy("resolved the incident"),
+    "remedy.bounced": lazy("counted a bounce: the same fault is back within a day of the return"),
+    "remedy.again": lazy("counted a bounce: another fault took the node out within a day of the return"),
     "incident.acknowledge": lazy("acknowledged the incident"),
     "incident.mute": lazy("muted the incident"),
     "incident.unmute": lazy("unmuted the incident"),

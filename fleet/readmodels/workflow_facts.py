@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
-from fleet.lifecycle import deadlines
-from fleet.lifecycle.effectiveness import WINDOW, key_of
+from fleet.lifecycle import deadlines, effectiveness
+from fleet.lifecycle.bounces import DAY
+from fleet.lifecycle.effectiveness import WINDOW, Line
 from fleet.lifecycle.machine import ENDED_WORKFLOW_STATES
 from fleet.lifecycle.models import Remedy, Step, Workflow
 from fleet.lifecycle.playbooks import DISRUPTIVE, PlannedStep, remedy_index
@@ -78,26 +78,59 @@ def _rung(verb: str, tries: Sequence[Step], below: bool, current: bool) -> Rung:
 
 
 def record_of(workflow: Workflow, verb: str, now: datetime) -> str:
-    """`Reboot mended 12 of 17 xid-79 on NVIDIA H100 ...`; "" where the verb is no remedy. One query."""
+    """`Reboot mended 12 of 17 xid-79 on NVIDIA H100 ...`; "" where the verb is no remedy. Two queries."""
     if verb not in DISRUPTIVE or workflow.incident is None:
         return ""
-    key = key_of(workflow)
-    rows = Remedy.objects.filter(verb=verb, cause=key.cause, sku=key.sku, ended_at__gte=now - WINDOW)
-    found = rows.aggregate(
-        tries=Count("pk"),
-        held=Count("pk", filter=Q(result=Remedy.HELD)),
-        bounced=Count("pk", filter=Q(result=Remedy.BOUNCED)),
-    )
-    told = {
-        "verb": words.word(words.VERBS, verb), "cause": key.cause, "sku": key.sku or _("this hardware"),
-        "days": WINDOW.days, **found,
-    }  # fmt: skip
-    if not found["tries"]:
-        return _("%(verb)s has not been tried on %(cause)s on %(sku)s within %(days)s days.") % told
-    said = _("%(verb)s mended %(held)s of %(tries)s %(cause)s on %(sku)s within %(days)s days.") % told
-    if found["bounced"]:
-        said += " " + _("%(bounced)s came back within a day.") % told
-    return said
+    line = effectiveness.measured([workflow], now)[0].get(verb)
+    told = {"verb": words.word(words.VERBS, verb), "cause": workflow.incident.cause, "days": WINDOW.days}
+    if line is None:
+        where = workflow.node.gpu_model or _("this hardware")
+        return _("%(verb)s has not been tried on %(cause)s on %(sku)s within %(days)s days.") % {**told, "sku": where}
+    told |= {"sku": hardware(line), "held": line.held, "tries": line.tries}
+    said = [_("%(verb)s mended %(held)s of %(tries)s %(cause)s on %(sku)s within %(days)s days.") % told]
+    if line.bounced:
+        said.append(_("%(bounced)s came back within a day.") % {"bounced": line.bounced})
+    if line.again:
+        said.append(_("After %(again)s another fault took the node out within a day.") % {"again": line.again})
+    return " ".join(said)
+
+
+def hardware(line: Line) -> str:
+    """What a line of effectiveness was measured on: as much of SKU, driver and firmware as it tells apart."""
+    driver = _("driver %(version)s") % {"version": line.driver} if line.driver else ""
+    return ", ".join(part for part in (line.sku, driver, line.firmware) if part) or _("any hardware")
+
+
+@dataclass(frozen=True, slots=True)
+class Lasted:
+    """What came of the remedy that returned the node. `result`: held, bounced (the same cause came back within a day),
+    again (another fault took the node out within a day), failed."""
+
+    result: str
+    text: str
+    incident: int | None
+    at: datetime | None
+
+
+def lasted_of(workflow: Workflow, now: datetime) -> Lasted | None:
+    """Of its latest try; None where none has ended. One query."""
+    remedy = Remedy.objects.filter(workflow=workflow).order_by("-attempt").first()
+    if remedy is None:
+        return None
+    back = {"incident": f"INC-{remedy.back_incident}", "verb": words.word(words.VERBS, remedy.verb)}
+    if remedy.back_at is not None:
+        back["time"] = words.duration(max(0.0, (remedy.back_at - remedy.ended_at).total_seconds()))
+    if remedy.result == Remedy.BOUNCED:
+        text = _("Bounced: the same fault came back %(time)s after the return (%(incident)s).") % back
+    elif remedy.result == Remedy.AGAIN:
+        text = _("Failed again: another fault took the node out %(time)s after the return (%(incident)s).") % back
+    elif remedy.result == Remedy.FAILED:
+        text = _("%(verb)s did not mend it.") % back
+    elif now - remedy.ended_at < DAY:
+        text = _("It lasts so far; a fault of the node within a day of its return is counted as a bounce.")
+    else:
+        text = _("It lasted: the node had no fault of its own for a day.")
+    return Lasted(remedy.result, text, remedy.back_incident, remedy.back_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,7 @@ class WorkflowPage:
     deadline: Deadline | None = None
     rungs: list[Rung] = field(default_factory=list)
     record: str = ""
+    lasted: workflow_facts.Lasted | None = None
     halt: Halt | None = None
     unskippable: str = ""
 
@@ -204,6 +205,8 @@ def _surround(page: WorkflowPage, steps: list[Step], now: datetime) -> None:
     page.deadline = workflow_facts.deadline_of(workflow, current.last if current else None, now)
     page.rungs = workflow_facts.rungs_of(workflow, steps)
     page.record = workflow_facts.record_of(workflow, _remedy(workflow), now)
+    if page.ended:
+        page.lasted = workflow_facts.lasted_of(workflow, now)
     page.halt = workflow_facts.halt_of(workflow, now)
     page.unskippable = _unskippable(workflow, now)
 

@@ -7,6 +7,10 @@ work is left, and to take a test without a result for an answer either way.
 
 from __future__ import annotations
 
+from django.db import transaction
+
+from fleet.audit import services as audit
+from fleet.lifecycle import bounces
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Repair
@@ -38,5 +42,13 @@ def run(ctx: Context) -> Outcome:
         return Done(f"Not confirmed. {tested.text}", goto=VALIDATE)
     if tested.state == judge.FAILED:
         ctx.remember(part=tested.part, confirmed=True)
+        _count(ctx)
         return Done(f"Confirmed. {tested.text}")
     return untested(ctx, tested, "confirm_failed")
+
+
+def _count(ctx: Context) -> None:
+    """A suspicion that is true: the node has failed again, if it was returned within the day."""
+    with transaction.atomic():
+        entries = bounces.find([ctx.incident.pk] if ctx.incident else [], ctx.now, confirmed=True)
+        audit.record(audit.chain_of(ctx.workflow.cluster_id), entries, ctx.now)

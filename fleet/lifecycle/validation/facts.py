@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fleet.health.models import Signal
 from fleet.inventory.models import Device, Node
-from fleet.lifecycle.effectiveness import DRIVER_LABEL
+from fleet.lifecycle.firmware import DRIVER_LABEL
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.validation.conditions import Counts, Drift, drift_of
 from fleet.ports.cluster import NodeSeen

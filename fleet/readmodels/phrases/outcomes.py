@@ -56,6 +56,7 @@ OUTCOMES: tuple[str, ...] = (
     noop("Whether its workers fit elsewhere is not known: the observer did not answer."),
     noop("%(names)s cannot form again elsewhere: there is no room for what it loses."),
     noop("Watched for %(n)s s without a sign of the fault."),
+    noop("INC-%(incident)s (%(cause)s) %(hours)s h after WF-%(workflow)s (%(verb)s)."),
     noop("Reset in %(n)s s: %(what)s."),
     noop("The tests that follow must agree."),
     noop("Rebooted: new boot id, Ready and a fresh heartbeat %(n)s s after the reset."),

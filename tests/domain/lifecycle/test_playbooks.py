@@ -75,13 +75,12 @@ def test_effects_of_other_hardware_speak_only_where_there_is_nothing_nearer(buil
     workflow = fault(world, NODE)
     cause = Incident.objects.get(pk=workflow.incident_id).cause
     remember(cause, "reboot", {"failed": 10}, workflow)  # no SKU: other machines
-    key = effectiveness.key_of(workflow)
-    assert effectiveness.effects_of([workflow], world.clock.now())[key]["reboot"] == Effect(10, 0)
+    assert effectiveness.effects_of([workflow], world.clock.now())[0]["reboot"] == Effect(10, 0)
     Remedy.objects.update(sku="H100")
     Remedy.objects.filter(pk__in=list(Remedy.objects.values_list("pk", flat=True)[:5])).update(
         result="held", sku="B200"
     )
-    assert effectiveness.effects_of([workflow], world.clock.now())[key]["reboot"] == Effect(5, 0)
+    assert effectiveness.effects_of([workflow], world.clock.now())[0]["reboot"] == Effect(5, 0)
 
 
 def test_a_drain_beyond_its_deadline_asks_a_person_and_starts_anew_when_told_to(build: Build) -> None:

@@ -73,3 +73,21 @@ def test_many_parts_are_written_in_portions_that_leave_each_node_whole(
     assert keeper.parts() == 8 and keeper.parts() == 0
     assert sorted(written) == [3, 5]
     assert dict(Node.objects.values_list("name", "gpu_expected")) == {NODE: 5, "gpu-r01-02": 3}
+
+
+def test_a_part_is_kept_with_its_driver_and_firmware(keeper: Keeper) -> None:
+    """A port has the firmware of its adapter; what became another is written when its turn comes."""
+    gpu_labels = {"UUID": "GPU-1", "DCGM_FI_DEV_VBIOS_VERSION": "96.1", "DCGM_FI_DEV_INFOROM_IMAGE_VER": "G520"}
+    target = keeper.frame.targets[0]
+    keeper.frame.place(target, Part("mlx5_0/1", "port", "", {}))
+    keeper.frame.place(target, Part("GPU-1", "gpu", "", {"driver": "550"}))
+    versions = keeper.frame.versions
+    versions.of_gpu(NODE, "dcgm", gpu_labels)
+    versions.of_metric(NODE, "node", "node_infiniband_info", {"device": "mlx5_0", "firmware_version": "28.39"})
+    keeper.parts()
+    assert Device.objects.get(key="GPU-1").versions == {"driver": "550", "VBIOS": "96.1", "InfoROM": "G520"}
+    assert Device.objects.get(key="mlx5_0/1").versions == {"InfiniBand firmware": "28.39"}
+    assert Device.objects.get(key="GPU-2").versions == {}
+    versions.of_gpu(NODE, "dcgm", {**gpu_labels, "DCGM_FI_DEV_VBIOS_VERSION": "96.2"})
+    keeper.parts()
+    assert Device.objects.get(key="GPU-1").versions["VBIOS"] == "96.2"
