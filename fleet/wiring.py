@@ -7,12 +7,8 @@ lazily: `kubernetes` alone costs half a second. Refuses to log or keep a credent
 from __future__ import annotations
 
 import base64
-import os
-import secrets
 import threading
-import time
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,29 +32,13 @@ from fleet.ports.provision import ProvisionPort
 from fleet.telemetry.embedded import EmbeddedHistory
 from fleet.telemetry.pasts import Pasts
 from fleet.telemetry.promhistory import PromqlHistory
+from fleet.wiring_installation import Lease, holder, installation_id
 
-LEASE_SECONDS, LEASE_RENEW = 60, 10.0
 HOLDS_AT_ONCE = 8
 """Side by side of one message: with all messages of a worker as many as the connections it keeps to an API server."""
 _ports: dict[tuple[Any, ...], Ports] = {}
 _metrics: dict[tuple[str, ...], MetricsReader] = {}
 _lock = threading.Lock()
-
-
-def installation_id() -> str:
-    """Who we are towards a managed cluster: made once, kept in the data folder. A restored copy elsewhere shares it."""
-    path: Path = settings.INSTALLATION_ID_FILE
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = f"muster-{secrets.token_hex(8)}"
-        try:
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-                out.write(fresh)
-        except FileExistsError:
-            return path.read_text(encoding="utf-8").strip()
-        return fresh
 
 
 def reader(cluster: Cluster) -> ClusterReader:
@@ -305,23 +285,6 @@ def _credential(reference: str) -> tuple[str, str]:
     return user, password
 
 
-class _Lease:
-    """Do we hold the Lease that lets this installation act? Asked often, renewed every ten seconds."""
-
-    def __init__(self, acting: ClusterActor, installation: str) -> None:
-        self._acting, self._installation = acting, installation
-        self._until = 0.0
-
-    def __call__(self) -> bool:
-        now = time.monotonic()
-        if now < self._until:
-            return True
-        if not self._acting.claim_lease(self._installation, LEASE_SECONDS):
-            return False
-        self._until = now + LEASE_RENEW
-        return True
-
-
 def ports_of(cluster: Cluster) -> Ports:
     """The engine's ports for one cluster, cached per process until the cluster's configuration changes."""
     key = (
@@ -347,7 +310,7 @@ def ports_of(cluster: Cluster) -> Ports:
                 actor=acting,
                 power=power(),
                 target=bmc_target,
-                lease=_Lease(acting, installation_id()),
+                lease=Lease(acting, installation_id() if wiring_slurm.alone(cluster) else holder()),
                 validation_image=settings.VALIDATION_IMAGE,
                 validation_namespace=settings.VALIDATION_NAMESPACE,
                 gpu_reset=JobPlace(

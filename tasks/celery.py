@@ -26,6 +26,7 @@ app.conf.update(
     beat_schedule={
         "tick": {"task": "tasks.tick", "schedule": 1.0, "options": {"expires": 5}},
         "sweep": {"task": "tasks.sweep", "schedule": 10.0, "options": {"expires": 30}},
+        "leases": {"task": "tasks.leases", "schedule": 15.0, "options": {"expires": 15}},
         "burn_in_watch": {"task": "tasks.burn_in_watch", "schedule": 2.0, "options": {"expires": 5}},
         "burn_in_start": {"task": "tasks.burn_in_start", "schedule": 30.0, "options": {"expires": 30}},
         "evidence": {"task": "tasks.evidence", "schedule": 15.0, "options": {"expires": 15}},

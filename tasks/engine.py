@@ -80,6 +80,18 @@ def sweep() -> None:
     maintenance.sweep(SYSTEM_CLOCK)
 
 
+@shared_task(name="tasks.leases")
+def keep_leases() -> None:
+    """Renew the Lease of each cluster that we act in, also while there is nothing to do: one that ran out for want of
+    work would fall to a copy of this installation."""
+    close_old_connections()
+    for cluster in Cluster.objects.filter(removed_at=None).exclude(mode=Mode.OBSERVE):
+        try:
+            wiring.ports_of(cluster).lease()
+        except PortError as error:
+            log.warning("the lease of %s: %s", cluster.name, error)
+
+
 @shared_task(name="tasks.evidence")
 def keep_evidence() -> None:
     """RayJobs that failed on sick nodes, where a place allows it and this installation is the one that acts."""

@@ -54,6 +54,7 @@ class KubernetesActor:
         self._lease_namespace = lease_namespace
         self._slinky = slinky_nodes
         self._clock = clock
+        self._others = lease.Watched(clock)
 
     def hold(self, request: HoldRequest) -> NodeSeen:
         body: dict[str, Any] = {"metadata": {"annotations": {HOLD_ANNOTATION: request.value}}}
@@ -185,7 +186,7 @@ class KubernetesActor:
         """A Job brings nothing with it that would outlive it."""
 
     def claim_lease(self, installation: str, ttl_seconds: int) -> bool:
-        return lease.claim(self._api, self._lease_namespace, installation, ttl_seconds, self._clock)
+        return lease.claim(self._api, self._lease_namespace, installation, ttl_seconds, self._clock, self._others)
 
     def check(self) -> list[str]:
         jobs = "a returned node cannot be validated"

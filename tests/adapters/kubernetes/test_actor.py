@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +29,7 @@ NODE = "/api/v1/nodes/gpu-1"
 EVICTION = "/api/v1/namespaces/team-a/pods/rank-0/eviction"
 POD = "/api/v1/namespaces/team-a/pods/rank-0"
 JOBS = "/apis/batch/v1/namespaces/muster/jobs"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 HOLD = HoldRequest("gpu-1", "inc-7/op-1", "41")
-
-
-class StandingClock:
-    def now(self) -> datetime:
-        return NOW
-
-    def monotonic(self) -> float:
-        return 0.0
 
 
 def raw_node(hold: str | None, version: str = "41") -> dict[str, Any]:
@@ -367,50 +356,6 @@ def test_a_job_that_does_not_exist_is_missing_and_can_be_deleted(script: Script,
     assert actor.job("muster", "validate-gpu-1").phase == "missing"
     actor.delete_job("muster", "validate-gpu-1")
     assert script.asked[-1].body["propagationPolicy"] == "Background"
-
-
-def lease(holder: str, age: float, seconds: int = 60) -> dict[str, Any]:
-    renewed = (NOW - timedelta(seconds=age)).isoformat()
-    spec = {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": seconds, "leaseTransitions": 2}
-    return {"metadata": {"name": "muster", "namespace": "default", "resourceVersion": "5"}, "spec": spec}
-
-
-@pytest.mark.parametrize(
-    ("found", "mine", "transitions"),
-    [
-        (lease("us", 10), True, 2),
-        (lease("them", 10), False, None),
-        (lease("them", 61), True, 3),
-        (lease("", 10), True, 3),
-    ],
-)
-def test_the_lease_is_taken_only_when_free(
-    script: Script, api: ApiServer, found: dict[str, Any], mine: bool, transitions: int | None
-) -> None:
-    script.on(f"GET {LEASES}/muster", answer(200, found))
-    script.on(f"PUT {LEASES}/muster", answer(200, found))
-    actor = KubernetesActor(api, clock=StandingClock())
-    assert actor.claim_lease("us", 60) is mine
-    writes = script.sent("PUT", f"{LEASES}/muster")
-    assert len(writes) == int(mine)
-    if mine:
-        body = writes[0].body
-        assert body["metadata"]["resourceVersion"] == "5"
-        assert (body["spec"]["holderIdentity"], body["spec"]["leaseTransitions"]) == ("us", transitions)
-        assert body["spec"]["renewTime"] == "2026-11-29T12:00:00.000000Z"
-
-
-def test_a_lost_race_for_the_lease_is_read_again(script: Script, api: ApiServer) -> None:
-    script.on(f"GET {LEASES}/muster", status(404, "none", "NotFound"), answer(200, lease("them", 0)))
-    script.on(f"POST {LEASES}", status(409, "exists", "AlreadyExists"))
-    assert KubernetesActor(api, clock=StandingClock()).claim_lease("us", 60) is False
-
-
-def test_a_race_won_by_another_thread_of_ours_is_no_loss(script: Script, api: ApiServer) -> None:
-    script.on(f"GET {LEASES}/muster", answer(200, lease("us", 30)), answer(200, lease("us", 0)))
-    script.on(f"PUT {LEASES}/muster", status(409, "the object has been modified", "Conflict"))
-    assert KubernetesActor(api, clock=StandingClock()).claim_lease("us", 60) is True
-    assert len(script.sent("PUT", f"{LEASES}/muster")) == 1
 
 
 def test_each_acting_right_is_proved(script: Script, actor: KubernetesActor) -> None:
