@@ -15,7 +15,7 @@ from urllib.parse import quote
 from fleet.adapters.kubernetes import access, decode
 from fleet.adapters.kubernetes.client import ApiServer
 from fleet.adapters.kubernetes.requests import Requests
-from fleet.adapters.kubernetes.watch import PAGE, ListWatch, Resource, Tuning
+from fleet.adapters.kubernetes.watch import PAGE, PAGED_TRIES, ListWatch, Resource, Tuning
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.cluster import Change, EventSeen, NodeSeen, PodSeen, RequestSeen, WatchState
 from fleet.ports.errors import MissingRight, NotFound, ResyncNeeded
@@ -23,7 +23,7 @@ from fleet.ports.shapes import items, mapping, moment, text
 
 NODES, PODS, EVENTS = "/api/v1/nodes", "/api/v1/pods", "/api/v1/events"
 _NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-_LIST_ATTEMPTS = 3
+_LIST_ATTEMPTS = PAGED_TRIES + 1
 Seen = TypeVar("Seen")
 
 RIGHTS = (
@@ -107,13 +107,14 @@ class KubernetesReader:
         return ListWatch(self._api, self._pods, self.counts, self._clock, self._tuning).run(stop, on_state)
 
     def _list(self, path: str, resource: str, params: dict[str, str]) -> list[dict[str, Any]]:
-        """All pages of a list; begun anew when its continue token expires on the way."""
+        """All pages of a list; begun anew when its continue token expires on the way, in the end asked for whole."""
         for attempt in range(_LIST_ATTEMPTS):
             found: list[dict[str, Any]] = []
+            pages = {"limit": str(PAGE)} if attempt < PAGED_TRIES else {}
             token = ""
             try:
                 while True:
-                    asked = {**params, "limit": str(PAGE)} | ({"continue": token} if token else {})
+                    asked = {**params, **pages} | ({"continue": token} if token else {})
                     page = mapping(self._api.get(path, resource, verb="list", params=asked))
                     found += items(page.get("items"))
                     token = text(mapping(page.get("metadata")).get("continue"))

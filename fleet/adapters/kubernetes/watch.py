@@ -29,6 +29,8 @@ from fleet.ports.gangs import Spoken
 from fleet.ports.shapes import items, mapping, text
 
 PAGE = 500
+PAGED_TRIES = 2
+"""A list whose pages expire on the way (a slow server, a history that is thrown away fast) is then asked for whole."""
 LONGEST_LINE = 64 << 20
 _NOT_THE_VERSION = (
     "api_unreachable",
@@ -136,9 +138,11 @@ class ListWatch:
 
     def _list(self, cursor: _Cursor, stop: Callable[[], bool]) -> Generator[Change, None, None]:
         names: set[str] = set()
-        token, relist = "", cursor.listed
+        token, relist, expired = "", cursor.listed, 0
         while not stop():
-            params = {**self._resource.params, "limit": str(PAGE)}
+            params = dict(self._resource.params)
+            if expired < PAGED_TRIES:
+                params["limit"] = str(PAGE)
             if token:
                 params["continue"] = token
             try:
@@ -150,7 +154,7 @@ class ListWatch:
                 if not token:
                     raise
                 self._counts["expired_list"] += 1
-                token, names = "", set()
+                token, names, expired = "", set(), expired + 1
                 continue
             for raw in items(mapping(page).get("items")):
                 names.add(self._resource.key(raw))

@@ -142,6 +142,23 @@ def test_an_expired_continue_token_restarts_the_list(script: Script, reader: Kub
     assert reader.counts["expired_list"] == 1
 
 
+def test_a_list_whose_pages_always_expire_is_asked_for_whole(script: Script, reader: KubernetesReader) -> None:
+    """Without end, such a list would be begun anew as fast as the server answers, and nothing would ever be known."""
+    first, expired = page([node("a", 1)], "9", "token"), status(410, "the continue parameter is too old", "Expired")
+    script.on(f"GET {NODES}", first, expired, first, expired, page([node("a", 1), node("b", 2)], "12"))
+    script.on(f"WATCH {NODES}", stream(then="hang"))
+    watcher = Watcher(reader).until(lambda w: bool(w.syncs))
+    assert watcher.syncs[0].names == {"a", "b"} and reader.counts["expired_list"] == 2
+    assert [asked.query.get("limit") for asked in script.sent("GET", NODES)] == ["500", "500", "500", "500", None]
+
+
+def test_a_single_look_at_a_list_whose_pages_always_expire_ends(script: Script, reader: KubernetesReader) -> None:
+    first, expired = page([node("a", 1)], "9", "token"), status(410, "the continue parameter is too old", "Expired")
+    script.on(f"GET {NODES}", first, expired, first, expired, page([node("a", 1), node("b", 2)], "12"))
+    assert [seen.name for seen in reader.nodes()] == ["a", "b"]
+    assert script.sent("GET", NODES)[-1].query.get("limit") is None
+
+
 def test_bookmarks_move_the_version_on(script: Script, reader: KubernetesReader) -> None:
     script.on(f"GET {NODES}", page([], "9"))
     bookmark = {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "500"}}}
