@@ -42,9 +42,10 @@ NewSeries = Callable[[str, Labels, str], int]  # (name, labels, declared type) -
 
 _LINE = re.compile(
     rb'[ \t]*+([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+(?:\{((?:[^"{}]++|"(?:[^"\\]++|\\.)*+")*+)\}[ \t]*+|(?<=[ \t]))'
-    rb"([^ \t]++)(?:[ \t]++(-?[0-9]++))?[ \t\r]*+",
+    rb"([^ \t]++)(?:[ \t]++(-?[0-9]++)(\.[0-9]*+)?)?[ \t\r]*+(?:(?<=[ \t])# ?\{.*)?",
     re.DOTALL,
 )
+_QUOTED = re.compile(rb'[ \t]*+\{[ \t]*+"([^"\\]*+)"[ \t]*+(?:,(?=[^}])|(?=,?\}))')  # a name that is no plain word
 _NAME = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(rb'[ \t]*+([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]++|\\.)*+)"[ \t]*+(,|$)', re.DOTALL)
 _PLAIN = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"]*)"(?:,|$)')
@@ -119,12 +120,14 @@ def read_line(line: bytes) -> tuple[str, Labels, bytes, int | None]:
     """One sample line whole: (name, labels, value token, timestamp in ms or None). Raises BadLine."""
     if len(line) > MAX_LINE:
         raise BadLine("too_long")
-    found = _LINE.fullmatch(line)
+    found = _LINE.fullmatch(line) or _LINE.fullmatch(_QUOTED.sub(rb"\1{", line, 1))
     if not found:
         raise BadLine("malformed")
-    stamp = int(found[4]) if found[4] and len(found[4]) < 20 else None
-    if found[4] and stamp is None:
+    if found[4] and len(found[4]) > 19:
         raise BadLine("bad_timestamp")
+    stamp = int(found[4]) if found[4] else None
+    if stamp is not None and found[5]:  # OpenMetrics tells seconds, with a fraction
+        stamp = round(float(found[4] + found[5]) * 1000)
     return found[1].decode(), read_labels(found[2] or b""), found[3].rstrip(b"\r"), stamp
 
 
@@ -198,7 +201,10 @@ class _Body:
         if not bare or bare[:1] == b"#":
             return None
         try:
-            name, labels, value, stamp = self._known_labels(series, token) or self._whole(line, series)
+            whole = b" #" in line and b"{" in line[line.find(b" #") :]  # an exemplar may stand behind the value
+            name, labels, value, stamp = (
+                read_line(line) if whole else self._known_labels(series, token) or self._whole(line, series)
+            )
             read_value(value)
         except BadLine as error:
             self.counts[error.kind] += 1
@@ -207,6 +213,8 @@ class _Body:
             self.counts["unwanted"] += 1
             return None
         row = self.new(name, labels, self.declared(name))
+        if whole:
+            return row, value, stamp
         if stamp is None and token.rstrip(b"\r") == value:
             self.cache.put(series, row)
         elif stamp is not None and token == str(stamp).encode():

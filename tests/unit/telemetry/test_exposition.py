@@ -47,6 +47,11 @@ def only(body: bytes) -> tuple[str, dict[str, str], float, int | None]:
         (b"up +Inf\n", {}, math.inf, None),
         (b"up -Inf\n", {}, -math.inf, None),
         ('up{a="한국"} 1\n'.encode(), {"a": "한국"}, 1.0, None),
+        (b'up{a="b"} 2 1700000000.5\n', {"a": "b"}, 2.0, 1700000000500),  # what OpenMetrics has besides
+        (b'up{a="b"} 2 # {trace="x y"} 0.5\n', {"a": "b"}, 2.0, None),
+        (b'up{a="# {"} 2 1700000000 # {} 2 1700000000.25\n', {"a": "# {"}, 2.0, 1700000000),
+        (b'{"up",a="b"} 2\n', {"a": "b"}, 2.0, None),
+        (b'{ "up" } 2\n', {}, 2.0, None),
     ],
 )
 def test_a_line_is_read_whole(line: bytes, labels: dict[str, str], value: float, stamp: int | None) -> None:
@@ -130,6 +135,17 @@ def test_timestamped_lines_find_their_series_too() -> None:
     parse(b'up{a="b"} 1 1700000000000\n', cache, series.new)
     parsed = parse(b'up{a="b"} 2 1700000000001\n', cache, series.new)
     assert (series.asked, parsed.values.tolist(), parsed.stamps) == (1, [2.0], {0: 1700000000001})
+
+
+@pytest.mark.parametrize("end", [b' # {a="b"} 4 5', b" # {} 2", b" 5 # {} 2 5", b" 1700000000.5"])
+def test_what_stands_behind_a_value_is_never_taken_for_one(end: bytes) -> None:
+    cache, series = SeriesCache(), Series()
+    for value in (2, 3):
+        body = b'up{a="b"} %d%s\nother{a="b"} 7\n' % (value, end)
+        parsed = parse(body, cache, series.new)
+        assert parsed.values.tolist() == [value, 7.0]
+    assert parse(b'up{a="b"} 9\n', cache, series.new).values.tolist() == [9.0]
+    assert len(series.named([0, 1])) == 2
 
 
 def test_unwanted_families_cost_nothing_and_wanted_ones_between_them_are_found() -> None:
