@@ -28,7 +28,8 @@ PAUSE = 0.1
 LONGEST_NAME = 253
 HEARTBEAT_EVERY = timedelta(seconds=20)
 """A node of which nothing else differs is told anew so often: a change of its heartbeat alone is worth no more."""
-BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
+COUNTED = "MIXED"
+BUSY = frozenset({"ALLOCATED", COUNTED, "COMPLETING"})
 Item = NodeSeen | PodSeen
 
 
@@ -57,12 +58,15 @@ class SlurmReader:
     def pods_on(self, node: str) -> list[PodSeen]:
         """The ranks that hold the node. Its jobs may be over while an epilog still runs: then it is not empty."""
         found = [pod for raw in self._jobs() for pod in work.running(raw) if pod.node == node]
-        raw = self._raw(node)
-        busy = states(raw.get("state"), raw.get("state_flags")) & BUSY
-        if busy and not found:
+        if not found and (busy := _words(self._counted(node)) & BUSY):
             words = f"Slurm says {'+'.join(sorted(busy))} of {node} and names no job on it; it is looked at again."
             raise TemporaryError(words, code="slurm_error")
         return found
+
+    def counted(self, name: str) -> NodeSeen:
+        """The node with what runs on it as it is now."""
+        booked = self._booked()
+        return seen.node(self._counted(name), self._clock.now(), booked)
 
     def unscheduled_pods(self) -> list[PodSeen]:
         people = [raw for raw in self._jobs() if not submitting.said(raw)[0]]
@@ -96,6 +100,15 @@ class SlurmReader:
             raise NotFound(f"Slurm knows no node {name}.")
         return found[0]
 
+    def _counted(self, name: str) -> dict[str, Any]:
+        """slurmctld counts what runs on its nodes when it lists them all: one that is asked for alone is told with the
+        counts of the last list, and may be MIXED for long after its job has ended. Its other words are always true."""
+        raw = self._raw(name)
+        if COUNTED not in _words(raw):
+            return raw
+        listed = items(self._rest.get("nodes").get("nodes"))
+        return next((one for one in listed if one.get("name") == name), raw)
+
     def _watch(
         self,
         resource: str,
@@ -120,6 +133,10 @@ class SlurmReader:
                     yield Change("synced", names=frozenset(known))
                     first = False
             _wait(stop, min(max(LOOK_SHARE * (time.monotonic() - began), LOOK_LEAST), LOOK_MOST))
+
+
+def _words(raw: dict[str, Any]) -> frozenset[str]:
+    return states(raw.get("state"), raw.get("state_flags"))
 
 
 def _kept(old: Item | None, new: Item, same: Callable[[Item, Item], bool]) -> Item:

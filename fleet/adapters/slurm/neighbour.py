@@ -28,7 +28,7 @@ class BesideReader:
         found = self._inner.requests_on(node)
         called = next((theirs for theirs, ours in self._names().items() if ours == node), node)
         try:
-            seen = self._slurm.node(called)
+            seen = self._slurm.counted(called)
         except NotFound:
             return found
         states = set(seen.ready_reason.split("+"))

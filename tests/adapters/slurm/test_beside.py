@@ -15,6 +15,7 @@ from fleet.lifecycle.owners import in_the_way, said
 from fleet.ports.cluster import ClusterReader, PodSeen, RequestSeen
 from fleet.ports.errors import PortError
 from tests.adapters.slurm.fake_rest import FakeRest, running
+from tests.adapters.slurm.test_told_by_rest import Uncounted
 from tests.builders import T0
 from tests.labs.metrics_servers import free_port
 
@@ -70,6 +71,13 @@ def test_it_is_free_when_slurm_is_drained_there_and_nothing_is_left(
 ) -> None:
     slurm.node("gpu-01")["state"] = states
     assert bool(waits_for(beside(), "gpu-01")) is not free
+
+
+def test_it_is_free_as_soon_as_slurm_has_counted_anew() -> None:
+    with running(Uncounted(42)) as slurm:
+        slurm.node("gpu-01")["state"] = ["IDLE", "DRAIN"]
+        inner = cast("ClusterReader", Kubernetes())
+        assert not waits_for(adapter.beside(inner, Connection(slurm.url, "muster", lambda: "a.b.c"), dict), "gpu-01")
 
 
 def test_a_node_that_slurm_does_not_know_is_no_matter_of_its(beside: Callable[..., ClusterReader]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,30 @@ def test_a_node_that_slurm_calls_busy_is_never_empty(server: Server) -> None:
     fake.node("gpu-01")["state"] = ["IDLE", "COMPLETING", "DRAIN"]
     with pytest.raises(TemporaryError, match="COMPLETING"):
         adapter.reader(reads(fake)).pods_on("gpu-01")
+
+
+class Uncounted(FakeRest):
+    """As slurmctld is between two lists: a node asked for alone has the counts of the last one."""
+
+    def get(self, what: str) -> tuple[int, dict[str, Any]]:
+        status, answer = super().get(what)
+        if what.startswith("node/"):
+            answer = {**answer, "nodes": [{**one, "state": ["MIXED", "DRAIN"]} for one in answer["nodes"]]}
+        return status, answer
+
+
+@pytest.mark.parametrize(
+    ("listed", "left"), [(["IDLE", "DRAIN"], ""), (["MIXED", "DRAIN"], "MIXED"), (["IDLE", "COMPLETING"], "COMPLETING")]
+)
+def test_what_a_node_is_said_to_run_counts_as_of_now(listed: list[str], left: str) -> None:
+    with running(Uncounted(42)) as fake:
+        fake.node("gpu-01")["state"] = listed
+        reader = adapter.reader(reads(fake))
+        if left:
+            with pytest.raises(TemporaryError, match=left):
+                reader.pods_on("gpu-01")
+        else:
+            assert reader.pods_on("gpu-01") == []
 
 
 def test_a_yes_without_effect_is_no_hold(server: Server) -> None:

@@ -82,9 +82,12 @@ def world(
     return found
 
 
-def goes_on(world: World, holds: Any) -> None:
-    """A second of the engine's for each look, until it is true or Slurm had all the time it needs."""
-    until(lambda: world.run(2, holds), every=0.1)
+def goes_on(world: World, holds: Any, seconds: int = 2) -> None:
+    """So many of the engine's seconds for each look, until it is true or Slurm had all the time it needs.
+
+    Few while the engine waits for Slurm, lest its own patience ends; many where it waits for its clock alone.
+    """
+    until(lambda: world.run(seconds, holds))
 
 
 def test_a_fault_is_healed_and_the_job_starts_again(world: World, real: Slurm) -> None:  # noqa: F811
@@ -121,7 +124,7 @@ def test_a_planned_drain_lets_the_job_end_and_a_person_who_resumes_is_respected(
     goes_on(world, lambda: again(workflow).blocked_code == "job_wait")
     assert real.jobs()[job] == "RUNNING" and real.state(NODE) == "MIXED+DRAIN"
     real.scontrol("update", f"nodename={NODE}", "state=resume")
-    goes_on(world, lambda: again(workflow).state == "cancelled")
+    goes_on(world, lambda: again(workflow).state == "cancelled", 60)
     assert state_of(NODE) == "released" and "DRAIN" not in real.state(NODE) and real.jobs()[job] == "RUNNING"
 
 
@@ -131,6 +134,6 @@ def test_a_person_s_drain_on_top_of_ours_ends_our_work_and_stays(world: World, r
     workflow = planned_drain(world, NODE)
     goes_on(world, lambda: again(workflow).blocked_code == "job_wait")
     real.scontrol("update", f"nodename={NODE}", "state=drain", "reason=kim: I take it from here")
-    goes_on(world, lambda: again(workflow).state == "cancelled")
+    goes_on(world, lambda: again(workflow).state == "cancelled", 60)
     assert "Reason=kim: I take it from here" in real.scontrol("show", "node", NODE)
     assert HOLD_ANNOTATION not in world.ports_of(world.cluster).reader.node(NODE).annotations

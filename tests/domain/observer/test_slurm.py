@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import io
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,24 @@ from django.core.management import CommandError, call_command
 from fleet import wiring, wiring_slurm
 from fleet.gangs.models import GangRow, QueueRow
 from fleet.inventory.models import Alias, Cluster, Node
+from fleet.observer import once
+from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.errors import PermanentError
 from tests.builders import T0, a_cluster, a_node
-from tests.domain.observer.test_process import command, run, var  # noqa: F401 - fixtures
+from tests.domain.observer.test_process import command, var  # noqa: F401 - fixtures
 from tests.labs.slurm import Slurm
 from tests.labs.slurm_fixtures import one_slurm, real  # noqa: F401 - fixtures
 from tests.patience import PATIENCE, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
+OBSERVE = """
+import sys, django
+django.setup()
+from django.core.management import execute_from_command_line
+from fleet.observer import process
+process.POLL_EVERY = process.TURN_EVERY = 0.5  # seconds; the observer of a hall takes its time
+execute_from_command_line(sys.argv)
+"""
 
 
 def test_its_nodes_jobs_and_drains_are_seen(var: Path, real: Slurm) -> None:  # noqa: F811
@@ -31,12 +42,10 @@ def test_its_nodes_jobs_and_drains_are_seen(var: Path, real: Slurm) -> None:  # 
     token = var / "token"
     token.write_text(f"SLURM_JWT={real.token()}\n")
     options = ["--slurm", real.url, "--slurm-token", f"file:{token}", "--selector", "partition=train"]
-    added = run(var, "cluster", "add", "hall", *options, "--label", "pool=partition")
-    assert added.returncode == 0, added.stderr
-    assert "No acting token of Slurm is set (--slurm-act-token): its nodes are never drained." in added.stdout
-    done = run(var, "observe", "hall", "--once")
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    said = io.StringIO()
+    call_command("cluster", "add", "hall", *options, "--label", "pool=partition", stdout=said)
+    assert "No acting token of Slurm is set (--slurm-act-token): its nodes are never drained." in said.getvalue()
+    told = once.one_pass(Cluster.objects.get(name="hall"), SYSTEM_CLOCK, var / "run", 2.0)
     assert (told["nodes"], told["pods"], told["incidents"]) == (4, 2, 0)
     nodes = {node.name: node for node in Node.objects.select_related("pool")}
     assert {node.gpu_capacity for node in nodes.values()} == {8}
@@ -53,9 +62,13 @@ def test_an_observer_tells_why_its_jobs_wait_and_which_node_they_wait_for(var: P
     cluster = a_cluster("hall", mode="observe", observer="", observer_until=None, connected_at=None, selector="*",
                         slurm_url=real.url, slurm_token=f"file:{var / 'token'}")  # fmt: skip
     job = real.submit(4)
-    args, env = command(var, "observe", "hall")
+    _, env = command(var)
     process = subprocess.Popen(
-        args, env=env, cwd=settings.BASE_DIR, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", OBSERVE, "observe", "hall"],
+        env=env,
+        cwd=settings.BASE_DIR,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     rows = GangRow.objects.filter(cluster=cluster, name=str(job))
     try:
