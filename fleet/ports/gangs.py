@@ -91,7 +91,7 @@ class Need:
 
     `gpus` counts whole devices of `resource` (MIG profiles are resources of their own); `any_of` are the terms of the
     required node affinity, of which one must hold whole. `whole_node`: nothing else may share the node (Slurm's
-    exclusive jobs).
+    exclusive jobs). `claims`: claims of devices (DRA); what they hold, and of which kind, the pod does not tell.
     """
 
     gpus: int = 0
@@ -102,6 +102,7 @@ class Need:
     any_of: tuple[tuple[Match, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     whole_node: bool = False
+    claims: int = 0
 
 
 MemberState = Literal["gated", "pending", "placed", "running", "ready", "ended"]

@@ -147,11 +147,32 @@ def _sentence(code: ReasonCode, facts: Mapping[str, Any], blockers: Sequence[Map
         return _("It needs %(gpus)s more, which it could not have if every node were whole and empty.") % {
             "gpus": gpus(facts["needs"])
         }
-    if code == "UNKNOWN" and facts.get("fits"):
-        return _("By the arithmetic it would fit now, and nothing says why it does not start.")
+    if code == "EXCEEDS_MAX" and facts.get("fits") is False:
+        return _("Its members would not fit if every node were whole and empty: see what they ask of a node.")
+    if code == "UNKNOWN":
+        return _unknown(facts)
     if code in ("QUOTA", "QUEUE_STOPPED") and queue:
         return str(_OF_QUEUE[code]) % {"queue": queue}
     return str(_PLAIN[code])
+
+
+def _unknown(facts: Mapping[str, Any]) -> str:
+    """Nothing that is known keeps it; what its scheduler says is told as being said."""
+    if facts.get("placed"):
+        return _("Its minimum has nodes and has not started yet; nothing is known to keep it.")
+    if facts.get("kept_out"):
+        return _("Its queue has not let it in yet and does not say why.")
+    if facts.get("unmade"):
+        return _("Not all of it is there: it lacks %(members)s that nobody has made yet.") % {
+            "members": members(facts["unmade"])
+        }
+    if facts.get("raw") and facts.get("fits"):
+        return _("By GPUs, CPU and memory it would fit now; what its scheduler says stands in its own words.")
+    if facts.get("fits"):
+        return _("By the arithmetic it would fit now, and nothing says why it does not start.")
+    if facts.get("raw"):
+        return _("Its scheduler says why in words that are not known here.")
+    return str(_PLAIN["UNKNOWN"])
 
 
 def _of_nodes(facts: Mapping[str, Any], blockers: Sequence[Mapping[str, Any]]) -> str:
@@ -216,11 +237,11 @@ def _names(names: Sequence[str]) -> str:
 
 _OF_QUEUE: Mapping[ReasonCode, Word] = {
     "QUOTA": lazy("The quota of its queue %(queue)s does not let it in."),
-    "QUEUE_STOPPED": lazy("Its queue %(queue)s is stopped: nothing of it is let in."),
+    "QUEUE_STOPPED": lazy("Its queue %(queue)s lets nothing in: it is stopped, is not ready or does not exist."),
 }
 _PLAIN: Mapping[ReasonCode, Word] = {
     "SUSPENDED": lazy("It is suspended: nobody wants it to start now."),
-    "QUEUE_STOPPED": lazy("Its queue is stopped: nothing of it is let in."),
+    "QUEUE_STOPPED": lazy("Its queue lets nothing in: it is stopped, is not ready or does not exist."),
     "QUOTA": lazy("Its quota does not let it in."),
     "EXCEEDS_MAX": lazy("It asks for more than its queue may ever use."),
     "TOPOLOGY": lazy("Its scheduler finds no domain of the topology that holds all of it."),

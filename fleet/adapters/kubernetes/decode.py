@@ -12,9 +12,10 @@ from typing import Any
 from fleet.adapters.kubernetes.gang import links_of
 from fleet.adapters.kubernetes.gangrole import role_of
 from fleet.adapters.kubernetes.member import member_of
-from fleet.adapters.kubernetes.needs import DEVICE, GPU_RESOURCES, amounts
+from fleet.adapters.kubernetes.needs import GPU_RESOURCES, amounts
 from fleet.adapters.kubernetes.slinky import states_of
 from fleet.ports.cluster import EventSeen, NodeSeen, PodKind, PodSeen
+from fleet.ports.devices import DEVICE
 from fleet.ports.shapes import items, mapping, moment, strings, text, texts, whole
 
 _MIRROR = "kubernetes.io/config.mirror"

@@ -41,6 +41,8 @@ _WORDS: tuple[tuple[str, ReasonCode], ...] = (
     ("cannot find enough sibling pods", "CAPACITY"),
     ("optimistic rejection in PostFilter", "CAPACITY"),
     ("gets rejected due to Pod", "CAPACITY"),
+    ("last failed in", "CAPACITY"),
+    ("waiting for minCount pods", "CAPACITY"),
 )
 
 

@@ -15,15 +15,11 @@ from typing import Any
 
 import orjson
 
+from fleet.ports.devices import DEVICE
 from fleet.ports.gangs import Match, Need, Toleration
 from fleet.ports.shapes import MOST, items, mapping, strings, text, texts
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
-DEVICE = re.compile(
-    r"^(nvidia\.com/(gpu(\.shared)?|mig-.+)|amd\.com/gpu.*|gpu\.intel\.com/.+|habana\.ai/.+"
-    r"|aws\.amazon\.com/neuron(core|device)?|google\.com/tpu)$"
-)
-"""Each is a kind of its own: a share of a GPU or a MIG profile stands for no whole one."""
 _QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$")
 _FACTORS = {
     "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1,
@@ -58,7 +54,7 @@ def _asked(spec: Mapping[str, Any]) -> dict[str, Any]:
         for c in items(spec.get("initContainers"))
     ]
     affinity = {"nodeAffinity": mapping(spec.get("affinity")).get("nodeAffinity")}
-    rest = {key: spec.get(key) for key in ("resources", "overhead", "nodeSelector", "tolerations")}
+    rest = {key: spec.get(key) for key in ("resources", "overhead", "nodeSelector", "tolerations", "resourceClaims")}
     return {"containers": containers, "initContainers": inits, "affinity": affinity, **rest}
 
 
@@ -76,6 +72,7 @@ def _of(spec: Mapping[str, Any]) -> Need:
             selector=tuple(sorted(texts(spec.get("nodeSelector")).items())),
             any_of=tuple(_term(term) for term in items(required.get("nodeSelectorTerms"))),
             tolerations=tuple(sorted({_toleration(t) for t in items(spec.get("tolerations"))}, key=str)),
+            claims=len(items(spec.get("resourceClaims"))),
         )
     )
 

@@ -9,13 +9,10 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from fleet.ports.devices import DEVICE
 from fleet.ports.gangs import Need
 from fleet.ports.shapes import MOST, mapping, text
 
-DEVICE = re.compile(
-    r"^(?:nvidia\.com/(?:gpu(?:\.shared)?|mig-[\w.]+)|amd\.com/gpu|gpu\.intel\.com/\w+|habana\.ai/gaudi"
-    r"|aws\.amazon\.com/neuron(?:core|device)?|google\.com/tpu)$"
-)
 _LAST_NS = 253_370_764_800 * 10**9  # in the year 9000
 _MIB = 1 << 20
 _DIGITS = re.compile(r"^-?[0-9]{1,19}$")

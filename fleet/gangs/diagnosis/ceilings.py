@@ -15,6 +15,11 @@ from fleet.ports.gangs import QueueObject, Said
 SILENT = ("volcano", "coscheduling")
 
 
+def kept_out(gang: Gang) -> bool:
+    """Such a scheduler's queue has not let it in (Volcano's phase Pending, in which not even its pods are made)."""
+    return any(one.ref.system in SILENT and one.admitted is False for one in gang.objects)
+
+
 def beyond(gang: Gang, queue: QueueObject | None) -> Said | None:
     """QUOTA, or EXCEEDS_MAX where it would not even fit into the empty queue; None where neither is so."""
     if queue is None or queue.ref.system not in SILENT:

@@ -8,12 +8,12 @@ system nor the arithmetic tells, it is UNKNOWN and says so, with the raw text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fleet.gangs.diagnosis.answers import Answer, Answers
 from fleet.gangs.diagnosis.blocking import Blocker
-from fleet.gangs.diagnosis.ceilings import beyond
+from fleet.gangs.diagnosis.ceilings import beyond, kept_out
 from fleet.gangs.diagnosis.packing import Space
 from fleet.gangs.diagnosis.starting import Starter, level_of
 from fleet.gangs.form import Gang
@@ -29,7 +29,8 @@ class Reason:
     """`needs` GPUs to reach its minimum, `free` on nodes it may use, `slots` members that would fit there now.
 
     `fits`: by arithmetic it could start now; None where the arithmetic cannot tell. `ahead`: keys of gangs in front of
-    it, the nearest last. `raw` keeps the system's text whatever the code.
+    it, the nearest last. `raw` keeps the system's text whatever the code. `placed`: its minimum has nodes, so that no
+    word of before about quota or room counts any more.
     """
 
     code: ReasonCode
@@ -41,9 +42,12 @@ class Reason:
     free: int = 0
     slots: int = 0
     lacking: int = 0  # members
+    unmade: int = 0  # members of its minimum that nobody has made yet, where nothing else is known to keep it
+    kept_out: bool = False  # its queue has not let it in, and nobody says why
     level: str = ""
     blockers: tuple[Blocker, ...] = ()
     ahead: tuple[str, ...] = ()
+    placed: bool = False
 
 
 def diagnose(
@@ -89,16 +93,16 @@ def _after_room(gang: Gang, said: dict[ReasonCode, Said]) -> Reason:
     """Its minimum is placed: what keeps the members from running."""
     stuck = sorted({f"{member.key}: {member.stuck}" for member in gang.members if member.node and member.stuck})
     if stuck:
-        return Reason("IMAGE_OR_INIT", "; ".join(stuck[:3]), "container state", fits=True)
+        return Reason("IMAGE_OR_INIT", "; ".join(stuck[:3]), "container state", fits=True, placed=True)
     code = next((code for code in reversed(AFTER_ROOM) if code in said), None)
-    return _words(code or "UNKNOWN", said)
+    return replace(_words(code or "UNKNOWN", said if code else {}), placed=True)
 
 
 def _in_its_words(gang: Gang, said: dict[ReasonCode, Said], ahead: Sequence[str]) -> Reason:
     code = next((code for code in (*OF_ROOM, *AFTER_ROOM) if code in said), None)
     if code is None and ahead:
         code = "PRIORITY_BEHIND"
-    return _words(code or "UNKNOWN", said, ahead=ahead)
+    return _untold(gang, _words(code or "UNKNOWN", said, ahead=ahead))
 
 
 def _has_room(gang: Gang, answer: Answer, said: dict[ReasonCode, Said], ahead: Sequence[str]) -> Reason:
@@ -106,7 +110,21 @@ def _has_room(gang: Gang, answer: Answer, said: dict[ReasonCode, Said], ahead: S
     code = next((code for code in (*AFTER_ROOM, "TOPOLOGY") if code in said), None)
     if code in (None, "TOPOLOGY") and ahead:
         code = "PRIORITY_BEHIND"
-    return _of_room(code or "UNKNOWN", gang, answer, said, fits=True, ahead=ahead)
+    return _untold(gang, _of_room(code or "UNKNOWN", gang, answer, said, fits=True, ahead=ahead))
+
+
+def _untold(gang: Gang, reason: Reason) -> Reason:
+    """Where nothing else is known to keep it: that its queue has not let it in, or that it is not whole yet. Schedulers
+    of gangs do not look for room for such a one; some say nothing of it, and some that there is no room."""
+    no_room = reason.code == "CAPACITY" and reason.fits is None
+    if not (reason.code == "UNKNOWN" or no_room):
+        return reason
+    if kept_out(gang):
+        return replace(reason, code="UNKNOWN", kept_out=True)
+    unmade = gang.minimum - sum(not member.ending for member in gang.members)
+    if unmade <= 0 or any(one.admitted is False for one in gang.objects):
+        return reason
+    return replace(reason, code="UNKNOWN", unmade=unmade)
 
 
 def _lacks_room(gang: Gang, answer: Answer, said: dict[ReasonCode, Said]) -> Reason:
@@ -121,8 +139,9 @@ def _lacks_room(gang: Gang, answer: Answer, said: dict[ReasonCode, Said]) -> Rea
 
 def _words(code: ReasonCode, said: dict[ReasonCode, Said], *, ahead: Sequence[str] = ()) -> Reason:
     one = said.get(code) or next(iter(said.values()), None)
-    raw, source, since = (one.text, one.source, one.at) if one else ("", "", None)
-    return Reason(code, raw, source, since, ahead=tuple(ahead))
+    if one is None:
+        return Reason(code, ahead=tuple(ahead))
+    return Reason(code, one.text, one.source, one.at, ahead=tuple(ahead))
 
 
 def _of_room(
@@ -136,11 +155,8 @@ def _of_room(
     ahead: Sequence[str] = (),
 ) -> Reason:
     words = _words(code, said)
-    return Reason(
-        code,
-        words.raw,
-        words.source,
-        words.since,
+    return replace(
+        words,
         fits=fits,
         needs=answer.needs,
         free=answer.free,

@@ -2,8 +2,8 @@
 
 Decides by the members that it lacks of its minimum, those inside one topology domain that require one; members of their
 roles that are placed already name the domain. What requires none (a head) lies wherever there is room. Refuses a
-level that no node is labelled with: its scheduler's own words count there, and the arithmetic says nothing (`judged`
-is False).
+level that no node is labelled with, and members that have devices by claims alone: its scheduler's own words count
+there, and the arithmetic says nothing (`judged` is False).
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from fleet.gangs.diagnosis.eligibility import Eligibility
 from fleet.gangs.diagnosis.packing import Ask, Bounded, Space, bounded, fit, fits, place, put
 from fleet.gangs.diagnosis.rooms import Mask, Rooms
 from fleet.gangs.form import Gang
-from fleet.ports.gangs import Topology
+from fleet.ports.gangs import Need, Topology
+
+
+def _hidden(need: Need | None) -> bool:
+    """What it needs is not known, or not all of it: a claim of a device beside a GPU (a channel) does not matter."""
+    return need is None or (need.claims > 0 and not need.gpus)
 
 
 class Starter:
@@ -30,7 +35,7 @@ class Starter:
 
     def judged(self, gang: Gang) -> bool:
         """Whether the arithmetic can speak of it at all."""
-        if not gang.missing or any(missing.need is None for missing in gang.missing):
+        if not gang.missing or any(_hidden(missing.need) for missing in gang.missing):
             return False
         level = level_of(gang)
         return not level or bool(self.rooms.values(level))

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from fleet.gangs.counting import count
 from fleet.gangs.diagnosis.packing import fits
 from fleet.gangs.diagnosis.reasons import diagnose
 from fleet.gangs.diagnosis.rooms import Out
+from fleet.gangs.joining import join
 from fleet.ports.gangs import Match, QueueObject, ReasonCode, Ref, Said, Toleration, Topology
-from tests.gang_builders import later
+from tests.gang_builders import an_object, later, members_of
 from tests.unit.gangs.scenes import EIGHT, OUT, a_gang, a_room, a_scene
 
 LEAF = "topology.muster.dev/leaf"
@@ -100,6 +102,46 @@ def test_room_enough_and_somebody_ahead() -> None:
 def test_room_enough_and_nobody_says_why_is_unknown_with_the_raw_text() -> None:
     reason = diagnose(a_gang("llm", 1, said=(said("UNKNOWN", "strange words"),)), *a_scene(a_room("a")))
     assert (reason.code, reason.raw, reason.fits) == ("UNKNOWN", "strange words", True)
+
+
+def test_a_gang_that_is_not_whole_yet_lacks_its_members_and_no_room() -> None:
+    """Schedulers of gangs say of it that there is no room, or nothing."""
+    there = members_of("volcano/PodGroup/train/mpi", 0, 2, need=EIGHT)
+    (joined,) = join([an_object("volcano", "mpi", minimum=3, said=(said("CAPACITY", "3/2 tasks"),))], there).values()
+    gang = count(joined)
+    reason = diagnose(gang, *a_scene(a_room("a"), a_room("b"), a_room("c")))
+    assert (reason.code, reason.unmade, reason.raw) == ("UNKNOWN", 1, "3/2 tasks")
+    assert diagnose(gang, *a_scene(a_room("a"), a_room("b", used=8), a_room("c"))).code == "CAPACITY"
+
+
+def test_a_gang_of_which_nobody_tells_a_need_lacks_its_members_before_it_lacks_room() -> None:
+    (joined,) = join([an_object("volcano", "mpi", minimum=3, said=(said("CAPACITY", "3/0 tasks"),))], []).values()
+    reason = diagnose(count(joined), *a_scene(a_room("a")))
+    assert (reason.code, reason.unmade, reason.fits) == ("UNKNOWN", 3, None)
+
+
+@pytest.mark.parametrize("admitted", [None, True, False])
+def test_what_its_queue_keeps_out_in_silence_is_told_to_wait_for_its_queue(admitted: bool | None) -> None:
+    facts = {"admitted": admitted, "said": (said("CAPACITY", "0/0 tasks"),)}
+    reason = diagnose(a_gang("llm", 1, **facts), *a_scene(a_room("a")))
+    assert (reason.code, reason.kept_out, reason.unmade) == ("UNKNOWN", admitted is False, 0)
+    assert diagnose(a_gang("llm", 2, **facts), *a_scene(a_room("a"), a_room("b", used=8))).code == "CAPACITY"
+    assert diagnose(a_gang("llm", 1, **facts), *a_scene(a_room("a")), ahead=["x"]).code == "PRIORITY_BEHIND"
+
+
+def test_whoever_has_devices_by_claims_alone_is_left_to_the_schedulers_words() -> None:
+    claims = replace(EIGHT, gpus=0, claims=1)
+    words = said("CAPACITY", "0/1 nodes are available: 1 cannot allocate all claims.")
+    reason = diagnose(a_gang("llm", 1, need=claims, said=(words,)), *a_scene(a_room("a")))
+    assert (reason.code, reason.fits) == ("CAPACITY", None)
+    channel = replace(EIGHT, claims=1)
+    assert diagnose(a_gang("llm", 1, need=channel), *a_scene(a_room("a"))).fits is True
+
+
+def test_a_gang_that_starts_is_told_nothing_of_what_it_waited_for_before() -> None:
+    starting = replace(a_gang("llm", 1, placed=1, said=(said("QUOTA", "old words"),)), state="starting")
+    reason = diagnose(starting, *a_scene(a_room("gpu-0", used=8)))
+    assert (reason.raw, reason.placed) == ("", True)
 
 
 def test_an_open_check_is_told_when_there_is_room() -> None:

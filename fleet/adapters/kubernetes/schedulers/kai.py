@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from fleet.adapters.kubernetes.member import meaning_of
-from fleet.adapters.kubernetes.needs import DEVICE, GPU_RESOURCES, amounts, quantity
+from fleet.adapters.kubernetes.needs import GPU_RESOURCES, amounts, quantity
 from fleet.adapters.kubernetes.schedulers.objects import (
     Raw,
     Reader,
@@ -23,6 +23,7 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     spoken,
     spoken_key,
 )
+from fleet.ports.devices import DEVICE
 from fleet.ports.gangs import GangObject, Part, QueueObject, Quota, ReasonCode, Said, Spoken, Topology
 from fleet.ports.shapes import items, mapping, moment, text
 

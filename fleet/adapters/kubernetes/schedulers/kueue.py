@@ -40,7 +40,6 @@ _RESERVING: dict[str, ReasonCode] = {
     "Suspended": "QUEUE_STOPPED",
     "AdmissionGated": "ADMISSION_CHECK",
     "PendingEvaluation": "PRIORITY_BEHIND",
-    "Inadmissible": "QUEUE_STOPPED",
     "Waiting": "PRIORITY_BEHIND",  # before 0.19: for the pods of those that were admitted
 }
 _ADMITTING: dict[str, ReasonCode] = {
@@ -57,14 +56,18 @@ _EVICTED: dict[str, ReasonCode] = {
     "Deactivated": "SUSPENDED",
     "InactiveWorkload": "SUSPENDED",  # its name before 0.9
 }
+_NO_QUEUE = Said("QUEUE_STOPPED", "It names no queue.", None, "Workload spec.queueName")  # Kueue says nothing of it
 _GENERAL = ("Pending", "Inadmissible", "Waiting")  # reasons of older releases, that their message explains
 # What their message says. It lists what each flavor lacks: where one of them only waits, the workload does.
 _OLD_WORDS: tuple[tuple[str, ReasonCode], ...] = (
     ("is inactive", "QUEUE_STOPPED"),
+    ("is stopped", "QUEUE_STOPPED"),
     ("doesn't exist", "QUEUE_STOPPED"),
     ("namespace doesn't match", "QUEUE_STOPPED"),
     ("preemption of", "PRIORITY_BEHIND"),
+    ("after processing another workload", "PRIORITY_BEHIND"),
     ("insufficient unused quota", "QUOTA"),
+    ("remaining quota", "QUOTA"),
     ("borrowing limit", "QUOTA"),
     ("topology", "TOPOLOGY"),
     ("insufficient quota", "EXCEEDS_MAX"),
@@ -83,6 +86,7 @@ def workload(raw: Raw) -> Spoken:
     gone = _counts(status.get("reclaimablePods"))
     parts = tuple(_part(one, assigned, gone) for one in items(spec.get("podSets")))
     open_checks, cluster = _open_checks(status, conditions), text(status.get("clusterName"))
+    lost = not (text(spec.get("queueName")) or conditions or mapping(status.get("admission")))
     finished, started = conditions.get("Finished"), conditions.get("PodsReady")
     inactive = spec.get("active") is False
     return spoken(
@@ -103,7 +107,7 @@ def workload(raw: Raw) -> Spoken:
             wanted=sum(part.wanted for part in parts),
             minimum=sum(part.wanted if part.minimum is None else part.minimum for part in parts),
             parts=parts,
-            said=(*_sent(cluster), *open_checks, *_said(conditions, inactive)),
+            said=(*_sent(cluster), *open_checks, *_said(conditions, inactive), *((_NO_QUEUE,) if lost else ())),
             done=sum(gone.values()),
             by_topology=_by_topology(status),
             unhealthy_nodes=tuple(text(node.get("name")) for node in items(status.get("unhealthyNodes"))),
@@ -182,8 +186,7 @@ def _said(conditions: dict[str, Condition], inactive: bool) -> list[Said]:
     found: list[Said] = []
     reserved, admitted, evicted = (conditions.get(name) for name in ("QuotaReserved", "Admitted", "Evicted"))
     if inactive:
-        stated = evicted.at if evicted is not None else None
-        found.append(Said("SUSPENDED", "spec.active is false", stated, "Workload"))
+        found.append(_switched_off(evicted))
     if reserved is None and admitted is not None and admitted.reason in _GENERAL:
         reserved = admitted  # before 0.5
     if reserved is not None and reserved.status is False:
@@ -199,6 +202,13 @@ def _said(conditions: dict[str, Condition], inactive: bool) -> list[Said]:
     if gates is not None and gates.status:
         found.append(gates.said("ADMISSION_CHECK", "Workload condition BlockedOnPreemptionGates"))
     return found
+
+
+def _switched_off(evicted: Condition | None) -> Said:
+    """In Kueue's words where it did that itself: after too many tries, or too long a run."""
+    if evicted is None or not evicted.status or "due" not in f"{evicted.reason} {evicted.message}".lower():
+        return Said("SUSPENDED", "spec.active is false", evicted.at if evicted is not None else None, "Workload")
+    return evicted.said("SUSPENDED", f"Workload spec.active is false, evicted: {evicted.reason}")
 
 
 def _evicted_by(reason: str) -> ReasonCode:

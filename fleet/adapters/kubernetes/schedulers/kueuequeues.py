@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.adapters.kubernetes.needs import DEVICE, quantity
+from fleet.adapters.kubernetes.needs import quantity
 from fleet.adapters.kubernetes.schedulers.kueue import GROUP, VERSIONS
 from fleet.adapters.kubernetes.schedulers.objects import (
     Condition,
@@ -19,6 +19,7 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     ref_of,
     spoken_key,
 )
+from fleet.ports.devices import DEVICE
 from fleet.ports.gangs import QueueObject, Quota, Said, Spoken
 from fleet.ports.shapes import items, mapping, text
 

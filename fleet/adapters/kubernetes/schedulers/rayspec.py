@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.adapters.kubernetes.needs import DEVICE, amounts, is_quantity, need_of, quantity
+from fleet.adapters.kubernetes.needs import amounts, is_quantity, need_of, quantity
 from fleet.adapters.kubernetes.schedulers.objects import Raw, number, times
+from fleet.ports.devices import DEVICE
 from fleet.ports.gangs import Part
 from fleet.ports.ray import NO_LIMIT, RayFacts, RayGroup, RayRetention
 from fleet.ports.shapes import MOST, items, mapping, strings, text, texts

@@ -102,6 +102,11 @@ def test_the_reasons_it_names_are_known(reason: str, code: str) -> None:
         ("Pending", "Workload namespace doesn't match ClusterQueue selector", "QUEUE_STOPPED"),
         ("Pending", "Exceeded the PodsReady timeout train/llm", "UNKNOWN"),
         ("Inadmissible", "couldn't assign flavors to pod set main: insufficient unused quota for cpu", "QUOTA"),
+        ("Pending", "Workload no longer fits after processing another workload", "PRIORITY_BEHIND"),
+        ("Pending", "Workload didn't fit in the remaining quota", "QUOTA"),
+        ("Pending", "The ClusterQueue is stopped", "QUEUE_STOPPED"),
+        ("Inadmissible", "resource validation failed: podSets[0]: requests exceed the limits", "UNKNOWN"),
+        ("Inadmissible", "resources didn't satisfy LimitRange constraints: [podSets[0]]", "UNKNOWN"),
         ("Pending", "what no release says", "UNKNOWN"),
     ],
 )  # fmt: skip
@@ -240,6 +245,25 @@ def test_an_inactive_workload_is_suspended_by_a_person() -> None:
         "spec.active is false",
         when(6),
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("DeactivatedDueToRequeuingLimitExceeded", "The workload is deactivated"),
+        ("Deactivated", "The workload is deactivated due to exceeding the maximum number of re-queuing retries"),
+    ],
+)
+def test_a_workload_that_kueue_itself_switched_off_says_why(reason: str, message: str) -> None:
+    gang = gang_of(workload(condition("Evicted", True, reason, message, since=at(6)), active=False))
+    assert (gang.state, why(gang).code, why(gang).raw, why(gang).since) == ("suspended", "SUSPENDED", message, when(6))
+
+
+def test_a_workload_without_a_queue_waits_for_one_and_kueue_says_nothing() -> None:
+    assert reason_of(queueName="") == ("QUEUE_STOPPED", "It names no queue.")
+    assert reason_of(waits("Pending", "LocalQueue  doesn't exist"), queueName="")[1] == "LocalQueue  doesn't exist"
+    assert said_by(workload(*admitted(), queueName="")).said == ()
+    assert said_by(workload(queueName="team")).said == ()
 
 
 def test_closed_gates_of_preemption_are_a_check() -> None:

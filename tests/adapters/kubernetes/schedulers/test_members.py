@@ -283,6 +283,15 @@ DEVICES = [
     "aws.amazon.com/neuron",
     "aws.amazon.com/neuroncore",
     "google.com/tpu",
+    "huawei.com/Ascend910",
+    "huawei.com/Ascend910B4",
+    "cambricon.com/mlu370",
+    "furiosa.ai/rngd",
+    "rebellions.ai/ATOM",
+    "habana.ai/gaudi",
+    "metax-tech.com/gpu",
+    "volcano.sh/vgpu-number",
+    "amd.com/cpx_nps4",
 ]
 
 
@@ -292,10 +301,18 @@ def test_every_makers_device_is_a_resource_of_its_own(name: str) -> None:
     assert (need.gpus, need.resource) == (3, name)
 
 
+def test_devices_by_claims_are_counted_as_claims() -> None:
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}, {"name": "channel"}]}
+    assert (need_of({**pod_spec(0), **claims}).claims, need_of({**pod_spec(0), **claims}).gpus) == (2, 0)
+    assert need_of(pod_spec(8)).claims == 0
+
+
 def test_a_pod_without_a_device_asks_for_no_gpu() -> None:
     assert need_of(pod_spec(0)).gpus == 0
     assert need_of({"containers": [asks(limits={"nvidia.com/gpu": "0", "example.com/fpga": "3"})]}).gpus == 0
-    for name in ("nvidia.com/gpumem", "nvidia.com/hostdev", "aws.amazon.com/efa", "nvidia.com/gpu-memory"):
+    memory = ("nvidia.com/gpumem", "nvidia.com/gpu-memory", "volcano.sh/vgpu-memory", "gpu.intel.com/memory.max")
+    parts = ("nvidia.com/gpucores", "gpu.intel.com/millicores", "huawei.com/Ascend910B3-memory", "aliyun.com/gpu-mem")
+    for name in (*memory, *parts, "nvidia.com/hostdev", "aws.amazon.com/efa", "gpu.intel.com/i915_monitoring"):
         assert need_of({"containers": [asks(limits={name: "3"})]}).gpus == 0
 
 

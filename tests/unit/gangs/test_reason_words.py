@@ -1,0 +1,33 @@
+"""Why a gang does not start, in a sentence: each says what is known, and none more than that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import translation
+
+from fleet.readmodels.gang_reasons import told
+
+
+@pytest.mark.parametrize(
+    ("code", "facts", "queue", "part"),
+    [
+        ("UNKNOWN", {"fits": True}, "", "nothing says why"),
+        ("UNKNOWN", {"fits": True, "raw": "0/3 nodes are available"}, "", "in its own words"),
+        ("UNKNOWN", {"raw": "strange"}, "", "words that are not known here"),
+        ("UNKNOWN", {}, "", "Neither its scheduler nor the arithmetic"),
+        ("UNKNOWN", {"unmade": 1, "raw": "3/2 tasks"}, "", "it lacks 1 member that nobody has made yet"),
+        ("UNKNOWN", {"kept_out": True, "raw": "0/0 tasks", "fits": True}, "", "has not let it in yet"),
+        ("UNKNOWN", {"placed": True}, "", "has nodes and has not started yet"),
+        ("EXCEEDS_MAX", {"fits": False, "needs": 0}, "", "every node were whole and empty"),
+        ("EXCEEDS_MAX", {"fits": False, "needs": 8}, "", "8 GPUs more"),
+        ("EXCEEDS_MAX", {"fits": None}, "", "more than its queue may ever use"),
+        ("QUEUE_STOPPED", {}, "team-a", "team-a lets nothing in: it is stopped, is not ready or does not exist"),
+        ("QUEUE_STOPPED", {}, "", "does not exist"),
+    ],
+)
+def test_a_sentence_says_what_is_known(code: str, facts: dict[str, Any], queue: str, part: str) -> None:
+    assert part in told(code, facts, queue=queue).sentence
+    with translation.override("ko"):
+        assert not any(word.isascii() and word.islower() for word in told(code, facts).sentence.split())
