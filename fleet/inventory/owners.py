@@ -6,7 +6,8 @@ as nothing. A cordon without any mark is a person's (`facts`). Pure: no database
 
 Sources of the names: NVSentinel's fault-quarantine and statemanager, NVIDIA's k8s-operator-libs (driver upgrades of the
 GPU and the network operator), kured's --annotate-nodes, the taints of cluster-autoscaler, Karpenter, Cluster API and of
-medik8s' operators, Slinky's node annotation.
+medik8s' operators, Slinky's node annotation, NodeWright's and the Machine Config Operator's annotations, the taints and
+labels by which AWS' termination handler and Google's engine tell of maintenance.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ PERSON = "A person"
 NVSENTINEL, GPU_OPERATOR, NETWORK_OPERATOR = "NVSentinel", "NVIDIA GPU Operator", "NVIDIA Network Operator"
 MAINTENANCE, KURED, METAL3, SLINKY = "NVIDIA maintenance-operator", "kured", "Metal3", "Slurm (Slinky)"
 SLURM = "Slurm"
+NODEWRIGHT, OPENSHIFT = "NVIDIA NodeWright", "OpenShift Machine Config Operator"
+AWS, GKE = "AWS Node Termination Handler", "Google Kubernetes Engine"
 AUTOSCALER, KARPENTER, CAPI = "cluster-autoscaler", "Karpenter", "Cluster API"
 
 NVSENTINEL_STATE = "dgxc.nvidia.com/nvsentinel-state"
@@ -69,8 +72,12 @@ NVSENTINEL_RESTS = {
     "remediation-succeeded": "has asked for its remediation",  # whether that still runs, its request tells
     "remediation-failed": "could not remediate it",
 }
+NVSENTINEL_EVENT, NVSENTINEL_CORDON = "quarantineHealthEvent", "k8saas.nvidia.com/cordon-by"
+NVSENTINEL_LEAVINGS = ("drain-failed", "remediation-failed")
+"""States whose label may stay behind on a node that is quarantined no more."""
 UPGRADES = (("gpu", GPU_OPERATOR), ("ofed", NETWORK_OPERATOR))
 UPGRADE_RESTS = {"", "upgrade-done"}
+MACHINE_CONFIG = ("currentConfig", "desiredConfig", "desiredDrain", "state")
 PAUSED_FOR_UPGRADE = "paused-for-driver-upgrade"
 PREFIXES = ("maintenance.nvidia.com/", "reboot.metal3.io", SLINKY_REASON)
 
@@ -84,6 +91,13 @@ TAINTS: dict[str, tuple[str, str, Stance]] = {
     "nvsentinel.nvidia.com/external-remediation": (NVSENTINEL, "has given it to an outside repair", Stance.HOLDING),
     "medik8s.io/drain": ("medik8s", "keeps it in maintenance", Stance.WORKING),
     "weave.works/kured-node-reboot": (KURED, "will reboot it", Stance.WAITING),
+    "skyhook.nvidia.com": (NODEWRIGHT, "brings it up", Stance.WORKING),
+    "nodewright.nvidia.com": (NODEWRIGHT, "brings it up", Stance.WORKING),
+    "aws-node-termination-handler/spot-itn": (AWS, "tells that it is taken away", Stance.DELETING),
+    "aws-node-termination-handler/asg-lifecycle-termination": (AWS, "tells that it is taken away", Stance.DELETING),
+    "aws-node-termination-handler/scheduled-maintenance": (AWS, "tells of maintenance of it", Stance.WORKING),
+    "aws-node-termination-handler/rebalance-recommendation": (AWS, "tells that it may be taken away", Stance.WAITING),
+    "cloud.google.com/impending-node-termination": (GKE, "takes it away", Stance.DELETING),
 }  # fmt: skip
 
 
@@ -94,7 +108,7 @@ def on_node(seen: NodeSeen) -> tuple[Owner, ...]:
     """Everybody whose mark stands on the node, the strictest first; one line for each owner and stance."""
     found = [
         *_nvsentinel(seen), *_upgrades(seen), *_taints(seen.taints), *_kured(seen.annotations), *_prefixed(seen),
-        *_slurm(seen.annotations),
+        *_nodewright(seen), *_machine_config(seen.annotations), *_engine(seen.labels), *_slurm(seen.annotations),
     ]  # fmt: skip
     if seen.deleting and not any(owner.stance == Stance.DELETING for owner in found):
         found.append(Owner("The API server", "deletes its Node object", Stance.DELETING, "deletionTimestamp"))
@@ -124,19 +138,21 @@ def _nvsentinel(seen: NodeSeen) -> Iterator[Owner]:
     state = labels.get(NVSENTINEL_STATE, "")
     since = _time(labels.get("k8saas.nvidia.com/cordon-timestamp", ""))
     out = any(labels.get(key, "").lower() == "false" for key in NVSENTINEL_OUT)
-    if state and state not in NVSENTINEL_RESTS and not out:
+    events = seen.annotations.get(NVSENTINEL_EVENT, "").strip() not in ("", "[]", "{}", "null")
+    if state in NVSENTINEL_LEAVINGS and not events and NVSENTINEL_CORDON not in labels and not out:
+        doing = f"{NVSENTINEL_RESTS[state]}, and quarantines it no more"
+        yield Owner(NVSENTINEL, doing, Stance.WAITING, f"{NVSENTINEL_STATE}={state}", since)
+    elif state and state not in NVSENTINEL_RESTS and not out:
         yield Owner(NVSENTINEL, f"is {state}", Stance.WORKING, f"{NVSENTINEL_STATE}={state}", since)
     elif state in NVSENTINEL_RESTS and not out:
         yield Owner(NVSENTINEL, NVSENTINEL_RESTS[state], Stance.HOLDING, f"{NVSENTINEL_STATE}={state}", since)
-    elif seen.unschedulable and "quarantineHealthEvent" in seen.annotations:
-        yield Owner(NVSENTINEL, "has quarantined it", Stance.HOLDING, "quarantineHealthEvent", since)
-    by = labels.get("k8saas.nvidia.com/cordon-by", "")
+    elif seen.unschedulable and events:
+        yield Owner(NVSENTINEL, "has quarantined it", Stance.HOLDING, NVSENTINEL_EVENT, since)
+    by = labels.get(NVSENTINEL_CORDON, "")
     if seen.unschedulable and by and "k8saas.nvidia.com/uncordon-by" not in labels and not state:
         why = labels.get("k8saas.nvidia.com/cordon-reason", "")
         doing = f"has cordoned it{f' ({why})' if why else ''}"
-        yield Owner(
-            NVSENTINEL if "quarantine" in by else by, doing, Stance.HOLDING, "k8saas.nvidia.com/cordon-by", since
-        )
+        yield Owner(NVSENTINEL if "quarantine" in by else by, doing, Stance.HOLDING, NVSENTINEL_CORDON, since)
 
 
 def _upgrades(seen: NodeSeen) -> Iterator[Owner]:
@@ -193,6 +209,35 @@ def _prefixed(seen: NodeSeen) -> Iterator[Owner]:
             yield Owner(SLINKY, f"drains it ({reason})" if reason else "drains it", Stance.HOLDING, key)
 
 
+def _nodewright(seen: NodeSeen) -> Iterator[Owner]:
+    """Its cordons carry the name of whoever asked for them, and so do its states, as annotation and label."""
+    for key, value in sorted({**seen.labels, **seen.annotations}.items()):
+        group, _, mark = key.partition("/")
+        if group not in ("skyhook.nvidia.com", "nodewright.nvidia.com"):
+            continue
+        if mark.startswith("cordon_"):
+            yield Owner(NODEWRIGHT, f"interrupts it ({mark.removeprefix('cordon_')})", Stance.WORKING, key)
+        elif mark.startswith("status_") and value in ("in_progress", "erroring"):
+            yield Owner(NODEWRIGHT, f"changes it ({mark.removeprefix('status_')}: {value})", Stance.WORKING, key)
+        elif mark == "runtimeRequiredCordon" and seen.unschedulable:
+            yield Owner(NODEWRIGHT, "keeps it cordoned", Stance.HOLDING, key)
+
+
+def _machine_config(annotations: Mapping[str, str]) -> Iterator[Owner]:
+    """It drains and reboots a node to bring it from one configuration to the next."""
+    told = {key: annotations.get(f"machineconfiguration.openshift.io/{key}", "") for key in MACHINE_CONFIG}
+    now, wanted, drain, state = told.values()
+    if (wanted and now != wanted) or drain.startswith("drain-"):
+        doing = f"changes its configuration{f' ({state})' if state else ''}"
+        yield Owner(OPENSHIFT, doing, Stance.WORKING, "machineconfiguration.openshift.io/desiredConfig")
+
+
+def _engine(labels: Mapping[str, str]) -> Iterator[Owner]:
+    key = "cloud.google.com/active-node-maintenance"
+    if labels.get(key, "").upper() == "ONGOING":
+        yield Owner(GKE, "maintains its host", Stance.WORKING, key)
+
+
 def _slurm(annotations: Mapping[str, str]) -> Iterator[Owner]:
     """What a node of Slurm's own tells: only its reader writes these, and only of what is not ours."""
     if SLURM_WORK in annotations:
@@ -228,7 +273,7 @@ def _requester(request: RequestSeen, now: datetime) -> Owner | None:
     mark = f"{request.kind} {request.name}"
     if group == "maintenance.nvidia.com" and request.state in NOT_BEGUN:
         return Owner(name, f"has {mark} scheduled", Stance.WAITING, mark, since)
-    if request.kind == "TerminateNode":
+    if request.kind in ("TerminateNode", "MachineDeletionRemediation"):
         return Owner(name, f"terminates it by {mark}", Stance.DELETING, mark, since)
     told = f" ({request.state})" if request.state else ""
     return Owner(name, f"works on it by {mark}{told}", Stance.WORKING, mark, since)

@@ -14,6 +14,7 @@ from fleet.inventory.topology import OPT_OUT, opted_out
 
 CODE = "owner"
 """Blocked code of whatever waits for another owner."""
+_NOTHING_MORE = "; nothing more is done to it."
 
 
 def of_row(stored: Iterable[Mapping[str, str]]) -> tuple[Owner, ...]:
@@ -35,10 +36,15 @@ def departing(owners: Iterable[Owner], labels: Mapping[str, str]) -> str:
     """Why the node is no longer ours to heal, as a sentence; "" as long as it is."""
     deleting = next((owner for owner in owners if owner.stance == Stance.DELETING), None)
     if deleting is not None:
-        return f"{said(deleting)}; nothing more is done to it."
+        return f"{said(deleting)}{_NOTHING_MORE}"
     if opted_out(labels):
         return f"The label {OPT_OUT[0]}={OPT_OUT[1]} takes it out of the managed set; it is left alone."
     return ""
+
+
+def left_for_a_deletion(reason: str) -> bool:
+    """Is that why the node was released? Whoever deletes may call it off; a person who took it back has decided."""
+    return reason.endswith(_NOTHING_MORE)
 
 
 def waiting_for(owner: Owner) -> str:

@@ -117,13 +117,16 @@ def _candidates(cluster_id: int, incident_ids: Iterable[int], now: datetime) -> 
 
 
 def _free(incident: Incident) -> bool:
-    """In service, or taken back by a person before this fault arose; and not about to be deleted."""
+    """In service, or taken back by a person before this fault arose; and not about to be deleted. One that was left to
+    be deleted, and is not any more, is as sick as before."""
     if incident.node is None or owners.departing(owners.of_row(incident.node.owners), incident.node.labels):
         return False
     row = incident.node.lifecycle
     if row.state in (NodeState.IN_SERVICE, NodeState.SUSPECT):
         return True
-    return bool(row.state == NodeState.RELEASED and incident.detected_at > row.since)
+    if row.state != NodeState.RELEASED:
+        return False
+    return bool(incident.detected_at > row.since) or owners.left_for_a_deletion(row.reason)
 
 
 def _fresh(cluster: Cluster, incidents: Sequence[Incident], now: datetime) -> list[Workflow]:

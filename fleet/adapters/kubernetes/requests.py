@@ -42,6 +42,7 @@ KINDS = (
     Kind("nodemaintenance.medik8s.io", "nodemaintenances", "NodeMaintenance", ("Failed",)),
     Kind("self-node-remediation.medik8s.io", "selfnoderemediations", "SelfNodeRemediation"),
     Kind("fence-agents-remediation.medik8s.io", "fenceagentsremediations", "FenceAgentsRemediation"),
+    Kind("machine-deletion-remediation.medik8s.io", "machinedeletionremediations", "MachineDeletionRemediation"),
 )
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from fleet.inventory.models import Alias, Node
 from fleet.inventory.owners import on_node
-from fleet.lifecycle import manual, services, withdrawing
-from fleet.lifecycle.models import Intent, NodeLifecycle, Step
+from fleet.lifecycle import manual, planner, services, withdrawing
+from fleet.lifecycle.models import Intent, NodeLifecycle, Step, Workflow
 from fleet.ports.cluster import HOLD_ANNOTATION, RequestSeen
 from fleet.ports.errors import MissingRight, NotFound
 from fleet.tickets.models import Ticket
@@ -135,6 +135,26 @@ def test_whoever_came_on_top_of_our_hold_leaves_first_and_we_uncordon(build: Bui
     assert not world.nodes[NODE].unschedulable and HOLD_ANNOTATION not in world.nodes[NODE].annotations
 
 
+@pytest.mark.parametrize(
+    "left",
+    [
+        {"annotations": {"quarantineHealthEvent": "[]", "quarantinedNodeUncordonedManually": "True"}},
+        {"labels": {"dgxc.nvidia.com/nvsentinel-state": "remediation-failed"}},
+        {"labels": {"k8saas.nvidia.com/cordon-by": "NVSentinel", "k8saas.nvidia.com/uncordon-by": "NVSentinel"}},
+        {"annotations": {"weave.works/kured-most-recent-reboot-needed": "2026-05-04T11:00:00Z"}},
+        {"taints": (("DeletionCandidateOfClusterAutoscaler", "1", "PreferNoSchedule"),)},
+    ],
+)
+def test_what_others_left_behind_keeps_no_node_from_its_return(build: Build, left: dict[str, Any]) -> None:
+    world = build(NODE)
+    told(world, **left)
+    workflow = fault(world, NODE)
+    assert world.run(200, lambda: again(workflow).state == "succeeded"), again(workflow).blocked_text
+    assert not world.nodes[NODE].unschedulable
+    for key, marks in left.items():
+        assert set(marks) <= set(getattr(world.nodes[NODE], key)), "and it stays as it was"
+
+
 def test_an_aborted_workflow_leaves_the_cordon_to_whoever_came_on_top(build: Build) -> None:
     world = with_pod(build(NODE))
     world.budgets["w-0"] = "train/pdb"
@@ -216,6 +236,33 @@ def test_a_node_that_an_autoscaler_deletes_is_left_alone(build: Build, at: str) 
     assert world.run(30, lambda: again(workflow).state == "cancelled")
     assert "cluster-autoscaler deletes it" in again(workflow).outcome
     assert world.resets == resets and world.pods == pods and world.nodes[NODE].taints == DELETED
+
+
+@pytest.mark.parametrize("at", ["drain", "soak"])
+def test_a_sick_node_whose_deletion_is_called_off_is_healed_after_all(build: Build, at: str) -> None:
+    """An autoscaler that cannot drain a node takes its taint back. The fault is as old as the release, and open."""
+    world = with_pod(build(NODE))
+    workflow = _at(world, at)
+    told(world, taints=DELETED)
+    assert world.run(30, lambda: again(workflow).state == "cancelled")
+    assert state_of(NODE) == "released"
+    planner.replan(world.cluster.pk, world.clock, "muster:sweep")
+    assert Workflow.objects.count() == 1, "it may still be deleted"
+    told(world, taints=())
+    planner.replan(world.cluster.pk, world.clock, "muster:sweep")
+    second = Workflow.objects.exclude(pk=workflow.pk).get()
+    world.budgets.clear()
+    assert world.run(300, lambda: again(second).state == "succeeded"), again(second).blocked_text
+    assert state_of(NODE) == "in_service"
+
+
+def test_a_sick_node_that_a_person_took_back_is_not_planned_for_again(build: Build) -> None:
+    world = with_pod(build(NODE))
+    workflow = _at(world, "drain")
+    world.change(NODE, unschedulable=False)
+    assert world.run(60, lambda: again(workflow).state == "cancelled")
+    planner.replan(world.cluster.pk, world.clock, "muster:sweep")
+    assert Workflow.objects.count() == 1
 
 
 def test_nothing_is_planned_for_a_node_that_is_being_deleted(build: Build) -> None:

@@ -43,6 +43,8 @@ def test_every_state_of_a_driver_upgrade_but_the_first_and_the_last_is_work(shor
         ({"nvidia.com/gpu-driver-upgrade-state": ""}, []),
         ({"nvidia.com/gpu.deploy.dcgm": "paused-for-driver-upgrade"}, [("NVIDIA GPU Operator", WORKING)]),
         ({"nvidia.com/gpu.deploy.dcgm": "paused-by-muster"}, []),
+        ({"cloud.google.com/active-node-maintenance": "ONGOING"}, [("Google Kubernetes Engine", WORKING)]),
+        ({"cloud.google.com/active-node-maintenance": ""}, []),
         ({"dgxc.nvidia.com/nvsentinel-state": "draining"}, [("NVSentinel", WORKING)]),
         ({"dgxc.nvidia.com/nvsentinel-state": "remediating"}, [("NVSentinel", WORKING)]),
         ({"dgxc.nvidia.com/nvsentinel-state": "quarantined"}, [("NVSentinel", HOLDING)]),
@@ -65,12 +67,65 @@ def test_labels(labels: dict[str, str], found: list[tuple[str, Stance]]) -> None
         (("node.cluster.x-k8s.io/outdated-revision", "", "PreferNoSchedule"), [("Cluster API", WAITING)]),
         (("medik8s.io/drain", "", "NoSchedule"), [("medik8s", WORKING)]),
         (("medik8s.io/remediation", "self-node-remediation", "NoExecute"), [("medik8s", WORKING)]),
+        (("nodewright.nvidia.com", "runtime-required", "NoSchedule"), [("NVIDIA NodeWright", WORKING)]),
+        (("aws-node-termination-handler/spot-itn", "x", "NoSchedule"), [("AWS Node Termination Handler", DELETING)]),
+        (("aws-node-termination-handler/scheduled-maintenance", "x", "NoSchedule"),
+         [("AWS Node Termination Handler", WORKING)]),
+        (("aws-node-termination-handler/rebalance-recommendation", "x", "NoSchedule"),
+         [("AWS Node Termination Handler", WAITING)]),
+        (("cloud.google.com/impending-node-termination", "", "NoSchedule"), [("Google Kubernetes Engine", DELETING)]),
         (("node.kubernetes.io/unschedulable", "", "NoSchedule"), []),
         (("example.com/tenant", "a", "NoSchedule"), []),
     ],
 )  # fmt: skip
 def test_taints(taint: tuple[str, str, str], found: list[tuple[str, Stance]]) -> None:
     assert marks(taints=(taint,)) == found
+
+
+CONFIG, MCO = "machineconfiguration.openshift.io", "OpenShift Machine Config Operator"
+
+
+@pytest.mark.parametrize(
+    ("notes", "found"),
+    [
+        ({f"{CONFIG}/currentConfig": "a", f"{CONFIG}/desiredConfig": "a", f"{CONFIG}/state": "Done"}, []),
+        ({f"{CONFIG}/currentConfig": "a", f"{CONFIG}/desiredConfig": "b"}, [(MCO, WORKING)]),
+        ({f"{CONFIG}/desiredDrain": "drain-b"}, [(MCO, WORKING)]),
+        ({f"{CONFIG}/desiredDrain": "uncordon-b"}, []),
+        ({"nodewright.nvidia.com/cordon_tuning": "true"}, [("NVIDIA NodeWright", WORKING)]),
+        ({"skyhook.nvidia.com/cordon_tuning": "true"}, [("NVIDIA NodeWright", WORKING)]),
+        ({"skyhook.nvidia.com/status_tuning": "in_progress"}, [("NVIDIA NodeWright", WORKING)]),
+        ({"skyhook.nvidia.com/status_tuning": "erroring"}, [("NVIDIA NodeWright", WORKING)]),
+        ({"skyhook.nvidia.com/status_tuning": "complete", "skyhook.nvidia.com/nodeState_tuning": "{}"}, []),
+        ({"example.com/cordon_tuning": "true"}, []),
+    ],
+)  # fmt: skip
+def test_annotations_of_those_that_change_hosts(notes: dict[str, str], found: list[tuple[str, Stance]]) -> None:
+    assert marks(annotations=notes) == found
+
+
+def test_a_cordon_that_stays_after_a_change_of_the_host_is_a_hold() -> None:
+    notes = {"nodewright.nvidia.com/runtimeRequiredCordon": "true"}
+    assert marks(annotations=notes, unschedulable=True) == [("NVIDIA NodeWright", HOLDING)]
+    assert marks(annotations=notes) == []
+
+
+EVENT = {"quarantineHealthEvent": '[{"checkName":"GpuXidError"}]'}
+
+
+@pytest.mark.parametrize("empty", ["", "[]", " [] ", "{}", "null"])
+def test_what_a_quarantine_left_behind_holds_nothing(empty: str) -> None:
+    """Elsewhere an emptied annotation, or the label of a failure, stayed on nodes that were long in service."""
+    assert marks(annotations={"quarantineHealthEvent": empty}, unschedulable=True) == []
+    assert marks(annotations=EVENT, unschedulable=True) == [("NVSentinel", HOLDING)]
+    for state in ("drain-failed", "remediation-failed"):
+        label = {"dgxc.nvidia.com/nvsentinel-state": state}
+        assert marks(labels=label, annotations={"quarantineHealthEvent": empty}, unschedulable=True) == [
+            ("NVSentinel", WAITING)
+        ]
+        assert marks(labels=label, annotations=EVENT) == [("NVSentinel", HOLDING)]
+        by = {**label, "k8saas.nvidia.com/cordon-by": "NVSentinel"}
+        assert HOLDING in {stance for _, stance in marks(labels=by, unschedulable=True)}
 
 
 def test_annotations_and_a_deletion() -> None:
@@ -125,6 +180,8 @@ def test_requests_of_other_controllers() -> None:
     assert asked(janitor, "RebootNode", finished=True) == []
     assert asked(janitor, "RebootNode", age=3700) == []  # its signal was lost: it would never end
     assert [o.stance for o in asked(janitor, "TerminateNode")] == [DELETING]
+    deletion = asked("machine-deletion-remediation.medik8s.io", "MachineDeletionRemediation")
+    assert [(o.name, o.stance) for o in deletion] == [("medik8s", DELETING)]
     assert [o.stance for o in asked("maintenance.nvidia.com", "NodeMaintenance", "Scheduled")] == [WAITING]
     assert [o.stance for o in asked("maintenance.nvidia.com", "NodeMaintenance", "Draining")] == [WORKING]
     kept_up = asked("nodemaintenance.medik8s.io", "NodeMaintenance", "Succeeded", age=1e6)
