@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.telemetry import blanks, names, series, versions
+from fleet.telemetry import blanks, names, series, units, versions
 from fleet.telemetry.exposition import Labels, Parsed, parse
 from fleet.telemetry.frame import MAX_ROWS_PER_TARGET, Frame, Rows
 from fleet.telemetry.series import REJECTS, Resolver
@@ -122,7 +122,9 @@ class Intake:
         if noted.place < 0:
             return noted.place
         sub = target.job if metric.name == names.PROCESS_START else noted.sub
-        return self.frame.row(target, metric, noted.place, sub)
+        row = self.frame.row(target, metric, noted.place, sub)
+        target.scaled |= name in names.SCALED
+        return units.marked(row, name)
 
     def _note(self, target: Target, kind: names.DeviceKind, labels: Labels) -> _Noted:
         """Whose the labels are, worked out once for all series of a scrape that carry them."""
@@ -155,6 +157,8 @@ class Intake:
     def _placed(self, target: Target, parsed: Parsed) -> tuple[Rows, NDArray[np.float64], dict[int, int]]:
         """Drop what has no row; keep the last of duplicates."""
         rows, values, stamps = parsed.rows, parsed.values, parsed.stamps
+        if target.scaled:
+            rows, values = units.applied(rows, values)
         if len(rows) and int(rows.min()) < 0:
             for code, count in Counter(rows[rows < 0].tolist()).items():
                 self._reject(target, REJECTS[code], count)

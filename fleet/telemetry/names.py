@@ -246,7 +246,6 @@ ALIASES: dict[str, str] = {
     "DCGM_FI_DEV_GPU_RECOVERY_ACTION": "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION",
     "DCGM_FI_DEV_PCIE_REPLAY_TOTAL": "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
     "DCGM_FI_DEV_BOARD_POWER_WATTS": "DCGM_FI_DEV_POWER_USAGE",
-    "DCGM_FI_DEV_GPU_UTIL_RATIO": "DCGM_FI_DEV_GPU_UTIL",
     "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
     "DCGM_FI_PROF_TENSOR_UTIL_RATIO": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
     "DCGM_FI_PROF_DRAM_UTIL_RATIO": "DCGM_FI_PROF_DRAM_ACTIVE",
@@ -264,18 +263,29 @@ ALIASES: dict[str, str] = {
     "DCGM_FI_DEV_SXID_FATAL_ERROR": SWITCH_FATAL,
     "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL": NVLINK_TOTAL,
 }
+# Spelling since DCGM 4.7, which tells base units -> the canonical one, and by what a value is multiplied. In 4.6 the
+# first of them was a percentage under the same name: what is more than a ratio is absurd then, and not believed.
+SCALED: dict[str, tuple[str, float]] = {
+    "DCGM_FI_DEV_GPU_UTIL_RATIO": (GPU_UTIL, 100.0),
+    "DCGM_FI_DEV_MEMORY_UTIL_RATIO": ("DCGM_FI_DEV_MEM_COPY_UTIL", 100.0),
+    "DCGM_FI_DEV_SM_CLOCK_HERTZ": (SM_CLOCK, 1e-6),
+    "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ": ("DCGM_FI_DEV_MEM_CLOCK", 1e-6),
+    "DCGM_FI_DEV_FB_FREE_BYTES": ("DCGM_FI_DEV_FB_FREE", 2.0**-20),
+    "DCGM_FI_DEV_FB_USED_BYTES": ("DCGM_FI_DEV_FB_USED", 2.0**-20),
+    "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND": (NVLINK_TOTAL, 1e-6),
+}
 
 _PCI = re.compile(r"^(?:PCI:)?(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.[0-9a-f])?$", re.IGNORECASE)
 
 
 def canonical(name: str) -> str:
     """The name a metric is known by here, whichever generation of the exporter spelled it."""
-    return ALIASES.get(name, name)
+    return ALIASES.get(name) or SCALED.get(name, (name, 1.0))[0]
 
 
 def wanted() -> frozenset[bytes]:
     """Every spelling worth parsing, as bytes for the exposition parser."""
-    return frozenset(name.encode() for name in (*METRICS, *(a for a, c in ALIASES.items() if c in METRICS)))
+    return frozenset(name.encode() for name in (*METRICS, *(a for a, c in ALIASES.items() if c in METRICS), *SCALED))
 
 
 def pci(text: str) -> str:

@@ -67,7 +67,10 @@ def _either(metric: str, whose: Whose, match: str, over: Callable[[str], str]) -
     if metric.startswith("node_"):
         labels = [labels[0], f'instance=~"(?:{quoted})(?::[0-9]+)?"']
     inside = [f"{label},{match}" if match else label for label in labels]
-    return " or ".join(over(f"{spelled}{{{text}}}") for spelled in promql.spellings(metric) for text in inside)
+    told = [over(f"{spelled}{{{text}}}") for spelled in promql.spellings(metric) for text in inside]
+    for name, factor in promql.scaled(metric):
+        told += [f"{over(f'{name}{{{text}}}')} * {factor:.12g}" for text in inside]
+    return " or ".join(told)
 
 
 def _fill(rows: dict[float, dict[str, Any]], name: str, answer: Curves) -> None:

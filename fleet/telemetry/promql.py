@@ -16,7 +16,9 @@ from fleet.telemetry.names import METRICS, DeviceKind, Metric
 
 WHOSE = ("Hostname", "hostname", "node", "instance")
 GPU_IDENTITY = ("UUID", "gpu_uuid", "uuid", "pci_bus_id")
-GPU_FACTS = ("gpu", "modelName", "model_name", "DCGM_FI_DRIVER_VERSION", "DCGM_FI_DEV_SERIAL")
+GPU_FACTS = (
+    "gpu", "modelName", "model_name", "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "DCGM_FI_DEV_SERIAL",
+)  # fmt: skip
 DEVICE: dict[DeviceKind, tuple[str, ...]] = {
     "gpu": (*GPU_IDENTITY, "GPU_I_ID", "clock_event", "health_watch", "peer_gpu", "nvlink"),
     "switch": ("nvswitch",),
@@ -49,6 +51,11 @@ def spellings(name: str) -> list[str]:
     return [name, *sorted(alias for alias, canonical in names.ALIASES.items() if canonical == name)]
 
 
+def scaled(name: str) -> list[tuple[str, float]]:
+    """Its names that tell another unit, and by what a value of each is multiplied."""
+    return [(spelled, factor) for spelled, (canonical, factor) in names.SCALED.items() if canonical == name]
+
+
 def selector(name: str, match: str = "") -> str:
     """All spellings of a metric, within the site's matchers."""
     known = spellings(name)
@@ -61,7 +68,8 @@ def selector(name: str, match: str = "") -> str:
 def value(name: str, match: str = "") -> Question:
     metric = METRICS[name]
     by = ", ".join((*WHOSE[: 3 if metric.kind == "gpu" else 4], *DEVICE[metric.kind]))
-    return Question(metric, job_of(metric), f"max by ({by}) ({selector(name, match)})")
+    inside = [selector(name, match), *(f"{spelled}{{{match}}} * {factor:.12g}" for spelled, factor in scaled(name))]
+    return Question(metric, job_of(metric), f"max by ({by}) ({' or '.join(inside)})")
 
 
 def heartbeat(job: str, match: str = "") -> Question:

@@ -16,7 +16,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet.telemetry import blanks, names, series, versions
+from fleet.telemetry import blanks, names, series, units, versions
 from fleet.telemetry.claims import Answers, claims
 from fleet.telemetry.frame import MAX_ROWS_PER_TARGET, NEVER, STALE_INTERVALS, Frame
 from fleet.telemetry.intake import MAX_SKEW_SECONDS
@@ -74,6 +74,7 @@ class PushIntake:
         self._pushed_by = np.full(1024, -1, dtype=np.int32)  # row -> the target that pushes it
         self._rounds = _Rounds()
         self._jobs: Counter[str] = Counter()
+        self._scaled = False  # somebody told a metric in another unit than ours
         self._process_start: dict[int, float] = {}
         self._swept = NEVER
         self._answers = Answers()
@@ -130,7 +131,8 @@ class PushIntake:
         if row >= 0:
             self._pushed_by[row] = target.index
             self._rounds.add(target.index, index)
-        return row
+        self._scaled |= name in names.SCALED
+        return units.marked(row, name)
 
     def _node(self, labels: dict[str, str]) -> str | int:
         said = claims(labels)
@@ -167,6 +169,8 @@ class PushIntake:
         """How many samples entered the frame, and how many did not by reason."""
         rejects = Counter({reason: pushed.counts[reason] for reason in ("malformed",) if pushed.counts[reason]})
         rows, values, source = pushed.rows, pushed.values, pushed.stamps / 1000.0
+        if self._scaled:
+            rows, values = units.applied(rows, values)
         if len(rows) and int(rows.min()) < 0:
             for code, count in Counter(rows[rows < 0].tolist()).items():
                 rejects[REJECTS[code]] += count

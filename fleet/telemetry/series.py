@@ -42,6 +42,7 @@ MAX_NAME, MAX_FACT = 1_024, 256  # of a device, and of what its labels tell besi
 HOST_LABEL = "Hostname"
 _HOST = (HOST_LABEL, "hostname")
 _UUID = ("UUID", "gpu_uuid", "uuid")
+_DRIVER = ("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION")
 _SUBS = ("GPU_I_ID", "clock_event", "peer_gpu", "nvlink")
 _VIRTUAL_NIC = re.compile(r"^(lo|veth|cali|docker|cni|flannel|br-|virbr|tunl|tap|kube-|dummy|lxc|nodelocaldns|vxlan)")
 _VIRTUAL_FS = frozenset({"tmpfs", "overlay", "squashfs", "devtmpfs", "ramfs", "nsfs", "autofs", "iso9660", "proc"})
@@ -147,7 +148,7 @@ def _gpu(labels: dict[str, str]) -> Part | int:
         "index": index if index.isascii() and index.isdigit() and len(index) <= 4 else "",
         "pci": address,
         "model": intern(labels.get("modelName") or labels.get("model_name", "")),
-        "driver": intern(labels.get("DCGM_FI_DRIVER_VERSION", "")),
+        "driver": intern(_first(labels, _DRIVER)),
         "serial": labels.get("DCGM_FI_DEV_SERIAL", ""),
     }
     return Part(uuid, "gpu", _sub(labels), {key: text[:MAX_FACT] for key, text in attrs.items() if text})

@@ -26,6 +26,7 @@ class Target:
     cache: SeriesCache = field(default_factory=SeriesCache)
     claims: dict[str, int] = field(default_factory=dict)  # other host names it spoke for -> 0, or why not
     rows: int = 0
+    scaled: bool = False  # it told a metric in another unit than ours
     failures: int = 0  # in a row
     last_error: str = ""
     last_reject: str = ""

@@ -31,6 +31,7 @@ BY_METRIC: dict[str, tuple[str, str]] = {
 """Metric -> the label that is a version, and what it is the version of."""
 BY_LABEL = {
     "DCGM_FI_DRIVER_VERSION": "GPU driver",
+    "DCGM_FI_SYSTEM_DRIVER_VERSION": "GPU driver",
     "DCGM_FI_NVML_VERSION": "NVML",
     "DCGM_FI_DEV_VBIOS_VERSION": VBIOS,
     "DCGM_FI_DEV_INFOROM_IMAGE_VER": INFOROM,

@@ -192,3 +192,7 @@ def test_questions_are_aggregated_and_know_every_spelling() -> None:
     assert len(values) == 1 and asked.startswith("max by (Hostname, hostname, node, UUID")
     assert '__name__=~"DCGM_FI_DEV_GPU_TEMP|DCGM_FI_DEV_GPU_TEMP_CELSIUS",cluster="east"' in asked
     assert "pod" not in asked
+    _, (clock,) = promql.questions({names.SM_CLOCK}, 'cluster="east"')
+    assert clock.expression.endswith(
+        '(DCGM_FI_DEV_SM_CLOCK{cluster="east"} or DCGM_FI_DEV_SM_CLOCK_HERTZ{cluster="east"} * 1e-06)'
+    )

@@ -26,3 +26,5 @@ def test_what_is_no_address_stays_what_it_is() -> None:
 def test_every_alias_leads_to_a_metric_we_keep() -> None:
     assert set(names.ALIASES.values()) <= set(names.METRICS)
     assert not set(names.ALIASES) & set(names.METRICS)
+    assert {name for name, _ in names.SCALED.values()} <= set(names.METRICS)
+    assert not set(names.SCALED) & {*names.ALIASES, *names.METRICS}

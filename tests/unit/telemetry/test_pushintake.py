@@ -71,6 +71,17 @@ def test_a_pushed_series_is_the_one_that_a_scrape_makes() -> None:
     assert pusher.frame.value(names.GPU_TEMP, "n1", "GPU-n1-0") == 63.0
 
 
+def test_a_pushed_value_in_another_unit_is_known_in_ours() -> None:
+    pusher = Pusher()
+    for turn, (name, value) in enumerate(
+        [(names.GPU_UTIL, 40.0), ("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.5), ("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.75)]
+    ):
+        assert pusher.temps(0, value=value, name=name) == {"taken": 1}
+        assert pusher.frame.value(names.GPU_UTIL, "n1", "GPU-n1-0") == (40.0, 50.0, 75.0)[turn]
+        assert pusher.temps(0, value=61.0, node="n9")["unknown_node"] == 1
+        pusher.tick()
+
+
 def test_whose_a_series_is() -> None:
     pusher, now = Pusher(), int(WALL * 1000)
     load = {"__name__": "node_load1", "job": "node"}

@@ -77,6 +77,17 @@ SERIES = (
     ('weka_alerts{cluster="c1",title="DriveDown",severity="MAJOR"}', "1", names.WEKA_ALERTS, "", "DriveDown"),
     ('agg_nodes_in_invalid_state', "1", names.SHARP_INVALID, "", ""),
 )  # fmt: skip
+BASE = NEW.replace("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION")
+# series of DCGM 4.7 in base units, value, canonical metric, the value that it is known by
+SCALED = (
+    ("DCGM_FI_DEV_GPU_UTIL_RATIO", "0.73", names.GPU_UTIL, 73.0),
+    ("DCGM_FI_DEV_MEMORY_UTIL_RATIO", "1", "DCGM_FI_DEV_MEM_COPY_UTIL", 100.0),
+    ("DCGM_FI_DEV_SM_CLOCK_HERTZ", "1980000000", names.SM_CLOCK, 1980.0),
+    ("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "2619000000", "DCGM_FI_DEV_MEM_CLOCK", 2619.0),
+    ("DCGM_FI_DEV_FB_FREE_BYTES", "85899345920", "DCGM_FI_DEV_FB_FREE", 81920.0),
+    ("DCGM_FI_DEV_FB_USED_BYTES", "1073741824", "DCGM_FI_DEV_FB_USED", 1024.0),
+    ("DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", "5e9", names.NVLINK_TOTAL, 5000.0),
+)
 ENDINGS = ("\n", "\r\n", " 1764500000000\n")
 
 
@@ -121,3 +132,26 @@ def test_what_is_no_measurement_of_ours_leaves_no_value(series: str) -> None:
     for metric in names.METRICS:
         rows = frame.rows(metric)
         assert not (frame.r.mono[rows] > 0).any(), metric
+
+
+@pytest.mark.parametrize(("name", "value", "metric", "known"), SCALED)
+def test_a_value_is_known_in_one_unit_however_it_came(name: str, value: str, metric: str, known: float) -> None:
+    assert {spelled for spelled, *_ in SCALED} == set(names.SCALED)
+    frame = Frame()
+    intake = Intake(frame)
+    target = frame.target("n1", "dcgm", 15.0)
+    before = f"{metric}{{{USUAL}}} {known}\n"
+    after = f"DCGM_FI_DEV_GPU_TEMP{{{BASE}}} 61\n{name}{{{BASE}}} {value}\nother{{{BASE}}} 5\n"
+    for turn, body in enumerate((before, after, after, f"{after}{name}{{{BASE}}} {value}\n", before, after)):
+        assert intake.scraped(target, body.encode(), 1000.0 + turn, 1_764_500_000.0 + turn)
+        (row,) = frame.rows(metric).tolist()
+        assert frame.r.value[row] == pytest.approx(known)
+        assert frame.r.mono[row] == 1000.0 + turn
+    assert not set(target.rejects) - {"duplicate"}
+    gpu = frame.device("n1", UUID)
+    assert gpu is not None and gpu.attrs["driver"] == "570.172.08"
+
+
+def test_a_percentage_under_the_name_of_a_ratio_is_not_believed() -> None:
+    frame, _ = taken(f"DCGM_FI_DEV_GPU_UTIL_RATIO{{{BASE}}} 97\n")
+    assert not (frame.r.mono[frame.rows(names.GPU_UTIL)] > 0).any()
