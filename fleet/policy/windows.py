@@ -2,7 +2,9 @@
 
 Decides on wall time in the window's own zone, so that "02:00 to 04:00 in Seoul" means that on every day of the year.
 Where a clock jumps, a window whose start does not exist begins with the jump, and one whose start exists twice begins
-with the first; its length is counted in real minutes. Pure. Refuses an unknown zone instead of guessing UTC.
+with the first. What lasts across a jump ends by real minutes or by the wall: an opening by what is sooner, so that it
+reaches into no hour that it does not name, a freeze by what is later, so that days of freeze leave no gap. Pure.
+Refuses an unknown zone instead of guessing UTC.
 """
 
 from __future__ import annotations
@@ -58,12 +60,20 @@ class Window:
             day = today + timedelta(days=offset)
             if day.isoweekday() not in self.days:
                 continue
-            begins = _real(datetime.combine(day, self.start, zone))
-            ends = begins + timedelta(minutes=self.minutes)
+            wall = datetime.combine(day, self.start, zone)
+            begins = _real(wall)
+            ends = self._end(wall, begins)
             begins, ends = max(begins, self.begins or begins), min(ends, self.ends or ends)
             if begins < ends and ends > now:
                 found.append((begins, ends))
         return sorted(found)
+
+    def _end(self, wall: datetime, begins: datetime) -> datetime:
+        """Of the occurrence that is to begin at `wall` and does at `begins`. What is added to a wall time stays one."""
+        lasts = timedelta(minutes=self.minutes)
+        if self.kind == FREEZE:
+            return max(begins + lasts, *((wall + lasts).replace(fold=fold).astimezone(UTC) for fold in (0, 1)))
+        return min(begins + lasts, _real(begins.astimezone(wall.tzinfo) + lasts))
 
     def until(self, now: datetime) -> datetime | None:
         """The end of the occurrence that holds `now`, touching ones taken together; None outside."""

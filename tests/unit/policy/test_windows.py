@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,36 @@ def test_a_window_of_another_pool_concerns_nobody_else() -> None:
 def test_nights_that_touch_are_told_as_one() -> None:
     freeze = a_window("UTC", "00:00", 1440, kind=FREEZE, ends=utc("2026-12-03 00:00"))
     assert decide([freeze], "", False, utc("2026-11-30 10:00")).until == utc("2026-12-03 00:00")
+
+
+JUMPS = [
+    ("Europe/Berlin", "2026-03-29"), ("Europe/Berlin", "2026-10-25"), ("Australia/Lord_Howe", "2026-04-05"),
+    ("America/New_York", "2026-03-08"), ("America/New_York", "2026-11-01"), ("Asia/Seoul", "2026-10-25"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("zone", "day"), JUMPS)
+@pytest.mark.parametrize(("start", "minutes"), [("00:00", 1440), ("18:00", 1440), ("00:00", 720), ("01:30", 1440)])
+def test_days_of_freeze_leave_no_gap_where_a_clock_is_set_back(zone: str, day: str, start: str, minutes: int) -> None:
+    """By real minutes alone, a freeze of whole days is over an hour before midnight on a day of twenty-five hours."""
+    whole = [a_window(zone, start, minutes, kind=FREEZE)]
+    if minutes == 720:
+        whole.append(a_window(zone, "12:00", 720, kind=FREEZE))
+    for quarter in range(-96, 2 * 96):
+        at = utc(f"{day} 00:00") + timedelta(minutes=15 * quarter)
+        assert decide(whole, "", True, at).code == "freeze", at
+
+
+@pytest.mark.parametrize(("zone", "day"), JUMPS)
+@pytest.mark.parametrize(("start", "minutes"), [("00:30", 240), ("01:00", 300), ("23:00", 420)])
+def test_an_opening_reaches_into_no_hour_that_it_does_not_name(zone: str, day: str, start: str, minutes: int) -> None:
+    """By real minutes alone, a night that ends at six would end at seven on a day of twenty-three hours."""
+    window, begins = a_window(zone, start, minutes), time.fromisoformat(start)
+    for quarter in range(-96, 2 * 96):
+        at = utc(f"{day} 00:00") + timedelta(minutes=15 * quarter)
+        wall = at.astimezone(ZoneInfo(zone))
+        since = (wall.hour * 60 + wall.minute - begins.hour * 60 - begins.minute) % 1440
+        assert since < minutes or decide([window], "", False, at).code == "window", wall
 
 
 @pytest.mark.parametrize(
