@@ -23,6 +23,7 @@ from fleet.access.rights import OPERATE, VIEW, least_role
 from fleet.access.selectors import may, visible_clusters
 from fleet.inventory.models import Node
 from fleet.lifecycle import manual
+from fleet.lifecycle.asked import APPROVALS, of_action
 from fleet.lifecycle.bulk_foresee import REFUSED, WAITS, Foreseen, Foresight
 from fleet.lifecycle.playbooks import (
     DRAIN,
@@ -66,7 +67,7 @@ def acts(request: HttpRequest, name: str) -> HttpResponse:
     node = _node(request, name)
     operate = may(request.user, OPERATE, node.cluster.name)
     sight = Foresight(node.cluster, [node], clock.now())
-    found = [_act(node, action, operate, sight.ask(node, action)) for action in ORDER]
+    found = [_act(node, action, operate, sight.ask(node, of_action(action))) for action in ORDER]
     return render(request, "node/_acts.html", {"node": node, "acts": found, "cluster": node.cluster})
 
 
@@ -78,7 +79,7 @@ def _act(node: Node, action: str, operate: bool, seen: Foreseen) -> Act:
         refusal = phrases.told(seen.why.text)
     elif seen.answer == WAITS:
         note = _("It would wait: %(why)s") % {"why": phrases.told(seen.why.text)}
-    kind = manual.APPROVALS.get(action)
+    kind = APPROVALS.get(action)
     people = asking.rule(kind)[0] if kind and not refusal else 0
     if people:
         asks = ngettext("%(n)s other person must agree first.", "%(n)s other people must agree first.", people)

@@ -28,8 +28,9 @@ from fleet.access.decorators import needs
 from fleet.access.rights import OPERATE, VIEW, least_role
 from fleet.access.selectors import may, roles_in, visible_clusters
 from fleet.inventory.selectors import active_clusters
-from fleet.lifecycle import bulk
+from fleet.lifecycle import bulk, shelf
 from fleet.lifecycle.models import Batch
+from fleet.lifecycle.playbooks import FENCE
 from fleet.policy import rolecaps
 from fleet.policy import selectors as policy
 from fleet.readmodels import approvals_page, batch_page, words
@@ -54,7 +55,7 @@ def index(request: HttpRequest, windowed: bool) -> HttpResponse:
         "windowed": windowed,
         "said": batches_said(page, windowed),
         "batches": [
-            (row, batch_page.title_of(row.action, sum(progress[row.pk].values())), progress[row.pk], window_said(row))
+            (row, batch_page.title_of(row, sum(progress[row.pk].values())), progress[row.pk], window_said(row))
             for row in page.rows
         ],
         "may_plan": may(request.user, OPERATE),
@@ -88,6 +89,11 @@ def _form(request: HttpRequest, windowed: bool, wrong: str) -> HttpResponse:
         "actions": [
             (action, words.word(words.VERBS, action)) for action in ORDER if not (windowed and action == "release")
         ],
+        "playbooks": [
+            (f"{one.name}@{one.version}", one.name, one.name == given.get("playbook", "").partition("@")[0])
+            for one in shelf.book().playbooks
+            if not any(step.verb == FENCE for step in one.steps)
+        ],
         "days": [(day, word, day in given.getlist("days") or bool(usual)) for day, word in DAYS],
         "spare_jobs": "spare_jobs" in given or bool(usual),
         "zones": sorted(available_timezones()) if windowed else [],
@@ -107,7 +113,8 @@ def _draft(request: HttpRequest, windowed: bool) -> Batch:
         bulk.Wanted(
             cluster=cluster,
             node_ids=ids,
-            action=request.POST.get("action", ""),
+            action="" if request.POST.get("playbook") else request.POST.get("action", ""),
+            playbook=request.POST.get("playbook", "")[:80],
             by=request.user.get_username(),
             reason=request.POST.get("reason", ""),
             roles=roles_in(request.user, cluster.name),
@@ -135,7 +142,7 @@ def _context(request: HttpRequest, page: batch_page.BatchPage) -> dict[str, Any]
     now, batch, person = clock.now(), page.batch, request.user.get_username()
     operate = may(request.user, OPERATE, batch.cluster.name)
     refusal = "" if operate else _("Needs the role operator in cluster %(cluster)s.") % {"cluster": batch.cluster.name}
-    kind = bulk.kind_of(batch.action)
+    kind = bulk.kind_of(bulk.asked_of(batch))
     asked = None
     if page.approval is not None:
         visible = visible_clusters(request.user, VIEW)

@@ -17,8 +17,8 @@ from fleet.policy.windows import OPENING, Window
 from fleet.readmodels.fleet_map import Filters
 from fleet.readmodels.selection import Selection
 
-FIELDS = (*Filters.NAMES, "labels", "names", "action", "reason", "at_once", "stop_after", "zone", "start", "minutes",
-          "begins", "ends")  # fmt: skip
+FIELDS = (*Filters.NAMES, "labels", "names", "action", "playbook", "reason", "at_once", "stop_after", "zone", "start",
+          "minutes", "begins", "ends")  # fmt: skip
 MOST_NAMES = 10_000
 
 

@@ -70,9 +70,11 @@ class WindowIn(Schema):
 
 
 class BatchIn(Schema):
-    """All parts of the selection that are given must fit. With a `window` it is a planned maintenance."""
+    """All parts of the selection that are given must fit. With a `window` it is a planned maintenance. Either an
+    `action`, or a `playbook` by its name (`NAME`, or `NAME@VERSION` for exactly that version)."""
 
-    action: Action
+    action: Action | None = None
+    playbook: Annotated[str, Field(max_length=80), AfterValidator(_plain)] = ""
     reason: Reason
     cluster: Name = ""
     pool: Name = ""
@@ -106,12 +108,14 @@ class MemberOut(Schema):
 
 
 class BatchOut(Schema):
-    """`counts` are of nodes by state: now, waits and refused before the start; pending, begun, done, ... after it."""
+    """`playbook` is its `NAME@VERSION`, or "" of an action. `counts` are of nodes by state: now, waits and refused
+    before the start; pending, begun, done, ... after it."""
 
     id: int
     label: str
     cluster: str
     action: str
+    playbook: str
     reason: str
     state: str
     text: str
@@ -220,8 +224,8 @@ def preview(request: HttpRequest, body: BatchIn) -> BatchOut:
         pace = Pace(body.at_once, body.stop_after, _window(body.window) if body.window else None)
         batch = bulk.draft(
             bulk.Wanted(
-                cluster, ids, body.action, person.username, body.reason, roles_in(person, cluster.name),
-                wanted.as_told(), pace, body.spare_jobs,
+                cluster, ids, body.action or "", person.username, body.reason, roles_in(person, cluster.name),
+                wanted.as_told(), pace, body.spare_jobs, body.playbook,
             ),
             SYSTEM_CLOCK.now(),
         )  # fmt: skip
@@ -266,9 +270,10 @@ def _batch(request: HttpRequest, pk: int) -> BatchOut:
         for line in page.lines
     ]
     return BatchOut(
-        id=row.pk, label=row.label, cluster=row.cluster.name, action=row.action, reason=row.reason, state=row.state,
-        text=row.text, until=row.until, plan_hash=row.plan_hash, requested_by=row.requested_by,
-        counts=dict(page.counts), nodes=nodes, approval=page.approval.pk if page.approval else None,
+        id=row.pk, label=row.label, cluster=row.cluster.name, action=row.action, playbook=page.playbook,
+        reason=row.reason, state=row.state, text=row.text, until=row.until, plan_hash=row.plan_hash,
+        requested_by=row.requested_by, counts=dict(page.counts), nodes=nodes,
+        approval=page.approval.pk if page.approval else None,
     )  # fmt: skip
 
 

@@ -19,7 +19,8 @@ from django.db import transaction
 from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Cluster, Node
-from fleet.lifecycle import manual, requester, services
+from fleet.lifecycle import requester, services, shelf
+from fleet.lifecycle.asked import Asked, Unknown, again, kept, of_action, of_playbook
 from fleet.lifecycle.maintenance_pace import Pace, Progress
 from fleet.lifecycle.models import Batch, BatchNode
 from fleet.lifecycle.playbooks import RELEASE
@@ -40,7 +41,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asks for. `roles` are the person's in the cluster; `selection` is how the nodes were found."""
+    """What a person asks for: an action, or a playbook (`NAME` or `NAME@VERSION`). `roles` are the person's in the
+    cluster; `selection` is how the nodes were found."""
 
     cluster: Cluster
     node_ids: Sequence[int]
@@ -51,12 +53,13 @@ class Wanted:
     selection: dict[str, Any] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     spare_jobs: bool = False
+    playbook: str = ""
 
 
 @transaction.atomic
 def draft(wanted: Wanted, now: datetime) -> Batch:
     """The exact list, kept but not started: a person looks at it first. Raises Refused."""
-    _check(wanted)
+    asked = _check(wanted)
     nodes = list(Node.objects.filter(cluster=wanted.cluster, pk__in=wanted.node_ids, gone_at=None).order_by("name"))
     if len(nodes) != len(set(wanted.node_ids)):
         raise Refused("Some of these nodes have left the cluster: select anew.")
@@ -66,7 +69,8 @@ def draft(wanted: Wanted, now: datetime) -> Batch:
     window = wanted.pace.window
     batch = Batch.objects.create(
         cluster=wanted.cluster,
-        action=wanted.action,
+        action=asked.action,
+        playbook=kept(asked),
         reason=wanted.reason.strip()[:300],
         selection=wanted.selection,
         at_once=wanted.pace.at_once,
@@ -75,7 +79,7 @@ def draft(wanted: Wanted, now: datetime) -> Batch:
         window=_window_as_json(window) if window else None,
         begins=window.begins if window else None,
         ends=window.ends if window else None,
-        needs_approval=kind_of(wanted.action) != "",
+        needs_approval=kind_of(asked) != "",
         requested_by=wanted.by,
         created_at=now,
     )
@@ -87,9 +91,14 @@ def draft(wanted: Wanted, now: datetime) -> Batch:
     return batch
 
 
-def _check(wanted: Wanted) -> None:
-    if wanted.action not in manual.ACTIONS and wanted.action != RELEASE:
-        raise Refused(f"There is no action {wanted.action}; there are {', '.join((*manual.ACTIONS, RELEASE))}.")
+def _check(wanted: Wanted) -> Asked:
+    if bool(wanted.action) == bool(wanted.playbook):
+        raise Refused("Either an action or a playbook.")
+    try:
+        named = wanted.playbook and of_playbook(wanted.playbook, shelf.book(), bool(wanted.cluster.provisioner))
+        asked = named or of_action(wanted.action)
+    except Unknown as error:
+        raise Refused(str(error)) from error
     if not wanted.reason.strip():
         raise Refused("It takes a reason, which the audit log keeps.")
     if not wanted.node_ids:
@@ -101,14 +110,23 @@ def _check(wanted: Wanted) -> None:
     problem = pace.window.problem() if pace.window else ""
     if problem:
         raise Refused(problem)
+    return asked
 
 
-def kind_of(action: str) -> str:
-    """Which kind of approval a batch of that action needs: the stricter of bulk's and the action's own; "" for none."""
-    if action == RELEASE:
+def asked_of(batch: Batch) -> Asked:
+    return again(batch.action, batch.playbook)
+
+
+def named_of(batch: Batch) -> str:
+    """`NAME@VERSION` of its playbook; "" of an action."""
+    return f"{batch.playbook['name']}@{batch.playbook['version']}" if batch.playbook else ""
+
+
+def kind_of(asked: Asked) -> str:
+    """Which kind of approval a batch of it needs: the strictest of bulk's and those of its verbs; "" for none."""
+    if asked.action == RELEASE:
         return ""
-    kinds = [approvals.BULK, *([manual.APPROVALS[action]] if action in manual.APPROVALS else [])]
-    strictest = max(kinds, key=lambda kind: asking.rule(kind)[0])
+    strictest = max([approvals.BULK, *asked.kinds], key=lambda kind: asking.rule(kind)[0])
     return strictest if asking.rule(strictest)[0] else ""
 
 
@@ -123,6 +141,7 @@ def hash_of(batch: Batch) -> str:
         {
             "cluster": batch.cluster_id,
             "action": batch.action,
+            **({"playbook": batch.playbook} if batch.playbook else {}),
             "nodes": nodes,
             "at_once": batch.at_once,
             "stop_after": batch.stop_after,
@@ -170,7 +189,7 @@ def start(batch_id: int, plan_hash: str, by: str, now: datetime) -> Batch:
         raise Refused("This is not the list that was shown: select anew.")
     if said := requester.refusal(by, batch.cluster, batch.members.count()):
         raise Refused(said)
-    kind = kind_of(batch.action)
+    kind = kind_of(asked_of(batch))
     if not kind:
         move(batch, Batch.RUNNING, "", by, "batch.start", now, started_at=now, needs_approval=False)
         return batch
@@ -186,7 +205,8 @@ def _request(batch: Batch, kind: str) -> asking.Wanted:
         "action": batch.action,
         "count": len(nodes),
         "nodes": [name for name, _, _ in nodes[:TOLD]],
-        "verbs": list(manual.ACTIONS.get(batch.action, ())),
+        "playbook": named_of(batch),
+        "verbs": [step.verb for step in asked_of(batch).steps],
         "gangs": gangs[:TOLD],
         "gang_count": len(gangs),
         "pods": sum(pods for _, _, pods in nodes),
@@ -271,6 +291,7 @@ def move(batch: Batch, state: str, text: str, by: str, action: str, now: datetim
     batch.save(update_fields=[*{"until", *fields, "state", "text"}])
     publish(batch.cluster_id, [Notice("batch", str(batch.pk))], now)
     if action:
-        detail = {"action": batch.action, "reason": text or batch.reason, "plan_hash": batch.plan_hash}
+        detail = {"action": named_of(batch) or batch.action, "reason": text or batch.reason}
+        detail["plan_hash"] = batch.plan_hash
         entry = audit.Entry(actor=by, action=action, object=subject_of(batch), detail=detail)
         audit.record(audit.chain_of(batch.cluster_id), [entry], now)

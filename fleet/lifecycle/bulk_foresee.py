@@ -12,6 +12,7 @@ from datetime import datetime
 
 from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle import grants, manual
+from fleet.lifecycle.asked import Asked
 from fleet.lifecycle.askers import Asker
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.models import Workflow
@@ -35,26 +36,26 @@ class Foresight:
         self.guards = grants.Guards.read(cluster, now)
         self.working = manual.working_on([node.pk for node in nodes])
 
-    def ask(self, node: Node, action: str, spare_jobs: bool = False) -> Foreseen:
+    def ask(self, node: Node, asked: Asked, spare_jobs: bool = False) -> Foreseen:
         """The answer for `node` (cluster and pool loaded). What may begin is counted at once."""
-        said = manual.refusal(node, action)
+        said = manual.refusal(node, asked)
         if said:
             return Foreseen(node, REFUSED, Decision("mode" if manual.only_looks(node) else "refused", said))
         other = self.working.get(node.pk)
-        busy = manual.busy(node, action, other)
-        if action == RELEASE:
+        busy = manual.busy(node, asked.action, other)
+        if asked.action == RELEASE:
             return Foreseen(node, REFUSED, Decision("refused", busy)) if busy else Foreseen(node, NOW)
         if busy:
             return Foreseen(node, WAITS, Decision("busy", busy))
         if spare_jobs and node.gang:
             return Foreseen(node, WAITS, Decision("job", f"Waits until the gang {node.gang} has ended."))
-        return self._guarded(node, action)
+        return self._guarded(node, asked)
 
-    def _guarded(self, node: Node, action: str) -> Foreseen:
+    def _guarded(self, node: Node, asked: Asked) -> Foreseen:
         wanted = [
-            Workflow(cluster_id=node.cluster_id, node=node, plan=[{"verb": verb}])
-            for verb in manual.ACTIONS[action]
-            if verb in CLAIMS
+            Workflow(cluster_id=node.cluster_id, node=node, plan=[{"verb": step.verb}])
+            for step in asked.steps
+            if step.verb in CLAIMS
         ]
         for workflow in wanted:
             decision = self.guards.ask(Asker.of(workflow))
@@ -72,8 +73,8 @@ class Foresight:
 
 
 def foresee(
-    cluster: Cluster, nodes: Sequence[Node], action: str, now: datetime, spare_jobs: bool = False
+    cluster: Cluster, nodes: Sequence[Node], asked: Asked, now: datetime, spare_jobs: bool = False
 ) -> list[Foreseen]:
     """The answers in the order of `nodes`."""
     sight = Foresight(cluster, nodes, now)
-    return [sight.ask(node, action, spare_jobs) for node in nodes]
+    return [sight.ask(node, asked, spare_jobs) for node in nodes]

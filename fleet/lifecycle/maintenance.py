@@ -19,7 +19,7 @@ from fleet.lifecycle.bulk_foresee import NOW, REFUSED, Foresight
 from fleet.lifecycle.machine import WorkflowState
 from fleet.lifecycle.maintenance_pace import Turn, turn
 from fleet.lifecycle.models import Batch, BatchNode, Workflow
-from fleet.lifecycle.playbooks import KEEP, RELEASE
+from fleet.lifecycle.playbooks import KEEP, RELEASE, WAIT_REPAIR
 from fleet.policy.models import Approval
 from fleet.ports.clock import Clock
 
@@ -92,7 +92,7 @@ def _stands(batch: Batch, workflow: Workflow) -> tuple[str, str, str]:
         return Member.DONE, "", text
     if state in (WorkflowState.FAILED, WorkflowState.CANCELLED):
         return Member.FAILED, "", text
-    if state == WorkflowState.REPAIR:
+    if state == WorkflowState.REPAIR and workflow.verb != WAIT_REPAIR:  # a plan may be for people from the start
         return Member.FAILED, "", "It needs repair by people: see its ticket."
     if workflow.verb == KEEP and batch.action != RELEASE:
         return Member.DONE, "", f"{'Drained' if batch.action == 'drain' else 'Held'}, and kept until it is released."
@@ -141,14 +141,15 @@ def _ask(batch: Batch, member: Member, given: Turn, sight: Foresight | None, clo
         member.state, member.code = Member.REFUSED, ""
         member.text = "The node was replaced since the list was made."
         return
-    found = sight.ask(member.node, batch.action, batch.spare_jobs)
+    asked = bulk.asked_of(batch)
+    found = sight.ask(member.node, asked, batch.spare_jobs)
     member.code, member.text = found.why.code, found.why.text[:500]
     if found.answer == REFUSED and found.why.code != "mode":
         member.state = Member.REFUSED
     if found.answer != NOW:
         return
     reason, agreed = f"{batch.label}: {batch.reason}", batch.needs_approval
-    made, refused = manual.begin([member.node_id], batch.action, batch.requested_by, reason, clock.now(), clock, agreed)
+    made, refused = manual.begin([member.node_id], asked, batch.requested_by, reason, clock.now(), clock, agreed)
     if made:
         member.state, member.workflow, member.code, member.text = Member.BEGUN, made[0], "", "Begun."
     else:

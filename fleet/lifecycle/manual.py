@@ -1,7 +1,7 @@
 """What a person asks to be done to a node: the same workflows, with a person as cause.
 
-Decides the plan of each action and whether it needs approval, and what releases a node that is kept. Refuses a node
-that is not managed, that a workflow works on already, whose mode writes nothing, or whose pool has no BMC to call.
+Decides when what is asked for may begin and what releases a node that is kept. Refuses a node that is not managed, that
+a workflow works on already, whose mode writes nothing, whose pool has no BMC to call, or that a playbook is not for.
 Guards apply as to everything else.
 """
 
@@ -17,65 +17,39 @@ from fleet.audit import services as audit
 from fleet.bus.outbox import Notice, publish
 from fleet.inventory.models import Mode, Node
 from fleet.lifecycle import approving, grants, owners, services
+from fleet.lifecycle.asked import Asked, Unknown, of_action
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, WorkflowState
 from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.planner import mode_on
-from fleet.lifecycle.playbooks import (
-    BMC_VERBS,
-    DRAIN,
-    HOLD,
-    KEEP,
-    POWER_CYCLE,
-    REBOOT,
-    RELEASE,
-    REPROVISION,
-    RESET_GPU,
-    RETURN,
-    SOAK,
-    VALIDATE,
-    PlannedStep,
-)
-from fleet.policy import approvals, asking
+from fleet.lifecycle.playbooks import BMC_VERBS, KEEP, RELEASE, REPROVISION
+from fleet.policy import asking
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
-
-_BACK = (VALIDATE, SOAK, RETURN)
-ACTIONS: dict[str, tuple[str, ...]] = {
-    HOLD: (HOLD, KEEP),
-    DRAIN: (HOLD, DRAIN, KEEP),
-    RESET_GPU: (HOLD, DRAIN, RESET_GPU, *_BACK),
-    REBOOT: (HOLD, DRAIN, REBOOT, *_BACK),
-    POWER_CYCLE: (HOLD, DRAIN, POWER_CYCLE, *_BACK),
-    REPROVISION: (HOLD, DRAIN, REPROVISION, *_BACK),
-    VALIDATE: (HOLD, DRAIN, *_BACK),
-}
-APPROVALS = {REBOOT: approvals.BMC_POWER, POWER_CYCLE: approvals.BMC_POWER, REPROVISION: approvals.REPROVISION}
-"""Actions of a person that other people must agree to; how many is the installation's rule."""
 
 
 class ManualRefused(Exception):
     """The action is not possible on that node now; the text says why."""
 
 
-def refusal(node: Node, action: str) -> str:
-    """Why `action` cannot begin on `node` whatever works on it, as a sentence; "" if it can.
+def refusal(node: Node, asked: Asked) -> str:
+    """Why what is asked for cannot begin on `node` whatever works on it, as a sentence; "" if it can.
 
     The node has cluster and pool loaded.
     """
-    if action not in ACTIONS and action != RELEASE:
-        return f"There is no action {action}; there are {', '.join((*ACTIONS, RELEASE))}."
     if node.gone_at or node.cluster.removed_at:
         return f"{node.name} has left the cluster."
-    if action != RELEASE and (gone := owners.departing(owners.of_row(node.owners), node.labels)):
+    if asked.action != RELEASE and (gone := owners.departing(owners.of_row(node.owners), node.labels)):
         return f"{node.name}: {gone}"
     if not node.managed:
         return f"{node.name} is not in the managed set."
     if only_looks(node):
         return "The mode is observe: nothing is written."
     kind = node.pool.kind if node.pool else "bare_metal"
-    if kind != "bare_metal" and any(verb in BMC_VERBS for verb in ACTIONS.get(action, ())):
+    if kind != "bare_metal" and any(verb in BMC_VERBS for verb in asked.verbs):
         return f"The pool is {kind}: no BMC verb off metal."
-    if action == REPROVISION and not node.cluster.provisioner:
+    if REPROVISION in asked.verbs and not node.cluster.provisioner:
         return f"No provisioner is configured for cluster {node.cluster.name}."
+    if not asked.suits(node):
+        return f"The playbook {asked.playbook} is not for this pool, kind of pool or SKU."
     return ""
 
 
@@ -106,34 +80,37 @@ def request(
     node_ids: Sequence[int], action: str, by: str, reason: str, now: datetime, clock: Clock = SYSTEM_CLOCK
 ) -> tuple[list[Workflow], dict[str, str]]:
     """Begin `action` on each node; (workflows, node name -> why not). Raises ManualRefused without a reason."""
-    kind = APPROVALS.get(action)
-    asks = kind is not None and asking.rule(kind)[0] > 0
-    return _request(node_ids, action, by, reason, now, clock, asks=kind if asks else None)
+    try:
+        asked = of_action(action)
+    except Unknown as error:
+        raise ManualRefused(str(error)) from error
+    kind = next((kind for kind in asked.kinds if asking.rule(kind)[0] > 0), None)
+    return _request(node_ids, asked, by, reason, now, clock, asks=kind)
 
 
 def begin(
-    node_ids: Sequence[int], action: str, by: str, reason: str, now: datetime, clock: Clock, agreed: bool
+    node_ids: Sequence[int], asked: Asked, by: str, reason: str, now: datetime, clock: Clock, agreed: bool
 ) -> tuple[list[Workflow], dict[str, str]]:
     """The same for what nobody needs to be asked any more. `agreed`: people approved it, and exactly this plan."""
-    return _request(node_ids, action, by, reason, now, clock, agreed=agreed)
+    return _request(node_ids, asked, by, reason, now, clock, agreed=agreed)
 
 
 def _request(
-    node_ids: Sequence[int], action: str, by: str, reason: str, now: datetime, clock: Clock,
+    node_ids: Sequence[int], asked: Asked, by: str, reason: str, now: datetime, clock: Clock,
     *, asks: str | None = None, agreed: bool = False,
 ) -> tuple[list[Workflow], dict[str, str]]:  # fmt: skip
     if not reason.strip():
         raise ManualRefused("It takes a reason, which the audit log keeps.")
     with transaction.atomic():
         nodes = list(Node.objects.select_related("cluster", "pool").filter(pk__in=node_ids).order_by("name"))
-        refused = {node.name: said for node in nodes if (said := refusal(node, action))}
+        refused = {node.name: said for node in nodes if (said := refusal(node, asked))}
         able = [node for node in nodes if node.name not in refused]
-        if action == RELEASE:
+        if asked.action == RELEASE:
             return [w for node in able if (w := _release(node, by, reason, now, refused))], refused
-        made = [w for node in able if (w := _begin(_row(node, action, by, reason, now, asks, agreed), refused))]
+        made = [w for node in able if (w := _begin(_row(node, asked, by, reason, now, asks, agreed), refused))]
         if asks and made:
             approving.ask(made, asks, now)
-        _tell(made, action, by, reason, now)
+        _tell(made, asked, by, reason, now)
         for cluster_id in {w.cluster_id for w in made if w.state == WorkflowState.BLOCKED}:
             transaction.on_commit(lambda cluster_id=cluster_id: _ask(cluster_id, clock), robust=True)  # type: ignore[misc]
     return made, refused
@@ -158,14 +135,14 @@ def _release(node: Node, by: str, reason: str, now: datetime, refused: dict[str,
     return workflow
 
 
-def _row(node: Node, action: str, by: str, reason: str, now: datetime, asks: str | None, agreed: bool) -> Workflow:
+def _row(node: Node, asked: Asked, by: str, reason: str, now: datetime, asks: str | None, agreed: bool) -> Workflow:
     workflow = Workflow(
         cluster=node.cluster,
         node=node,
-        playbook=f"manual-{action.replace('_', '-')}",
-        plan=[PlannedStep(verb).as_json() for verb in ACTIONS[action]],
+        playbook=asked.playbook,
+        plan=asked.plan(),
         state=WorkflowState.WAITING if asks else WorkflowState.BLOCKED,
-        attempts=1,
+        attempts=asked.attempts,
         node_uid=node.uid,
         created_by=by,
         reason=reason[:300],
@@ -192,8 +169,8 @@ def _begin(workflow: Workflow, refused: dict[str, str]) -> Workflow | None:
     return workflow
 
 
-def _tell(made: Sequence[Workflow], action: str, by: str, reason: str, now: datetime) -> None:
-    detail: dict[str, Any] = {"action": action, "reason": reason}
+def _tell(made: Sequence[Workflow], asked: Asked, by: str, reason: str, now: datetime) -> None:
+    detail: dict[str, Any] = {"action": asked.action, "playbook": asked.playbook, "reason": reason}
     for cluster_id in sorted({workflow.cluster_id for workflow in made}):
         mine = [workflow for workflow in made if workflow.cluster_id == cluster_id]
         publish(cluster_id, [Notice("workflow", str(w.pk), w.node.name) for w in mine], now)

@@ -161,6 +161,7 @@ class Batch(models.Model):
     cluster = models.ForeignKey("inventory.Cluster", on_delete=models.CASCADE, related_name="batches")
     action = models.CharField(max_length=16)
     reason = models.CharField(max_length=300)
+    playbook = models.JSONField(null=True)  # `asked.kept`: the playbook as it was when the list was made; or an action
     selection = models.JSONField(default=dict)  # what was asked for, as people read it
     plan_hash = models.CharField(max_length=64, default="", blank=True)
     state = models.CharField(max_length=10, default=DRAFT, db_index=True)

@@ -7,8 +7,10 @@ off metal, and any plan that disrupts a node without validation and soak before 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -123,6 +125,10 @@ class Match:
             self.recurring is None or self.recurring == case.recurring
         )
 
+    def suits(self, pool: str, pool_kind: str, sku: str) -> bool:
+        """Whatever the fault: is it for such nodes?"""
+        return _any(self.pool, pool) and _any(self.pool_kind, pool_kind) and _any(self.sku, sku)
+
 
 def _any(patterns: Sequence[str], value: str) -> bool:
     return not patterns or any(fnmatchcase(value, pattern) for pattern in patterns)
@@ -136,6 +142,12 @@ class Playbook:
     steps: tuple[PlannedStep, ...]
     attempts: int = MAX_ATTEMPTS
     source: str = "built in"
+
+    @property
+    def version(self) -> str:
+        """Of what it does and where: another text is another version, its title and its file are none of it."""
+        told = [self.name, self.attempts, asdict(self.match), [asdict(step) for step in self.steps]]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +178,7 @@ def plan_for(case: Case, book: Book) -> Plan:
     """The plan for one case: the first playbook that fits it."""
     for playbook in book.playbooks:
         if playbook.match.fits(case):
-            return _of(playbook, case)
+            return adapted(playbook, case.provisioned)
     if case.pool_kind != "bare_metal":
         return Plan("", why_not=f"The pool is {case.pool_kind}: no BMC verb and no hardware ticket off metal.")
     return Plan("", why_not=f"No playbook answers the action class {case.action}.")
@@ -175,9 +187,9 @@ def plan_for(case: Case, book: Book) -> Plan:
 NO_PROVISIONER = "Reprovision is left out: no provisioner is configured for the cluster."
 
 
-def _of(playbook: Playbook, case: Case) -> Plan:
+def adapted(playbook: Playbook, provisioned: bool) -> Plan:
     """Without a provisioner the rung `reprovision` goes, and with it the attempt that it was for."""
-    if case.provisioned or not any(REPROVISION in (step.verb, *step.ladder) for step in playbook.steps):
+    if provisioned or not any(REPROVISION in (step.verb, *step.ladder) for step in playbook.steps):
         return Plan(playbook.name, playbook.steps, playbook.attempts)
     steps = []
     for step in playbook.steps:

@@ -158,8 +158,7 @@ def _refusal(
 def title_of(summary: dict[str, Any], subject: str) -> str:
     """What is asked for, as a title."""
     if summary.get("action"):
-        verb, count = words.word(words.VERBS, str(summary["action"])), int(summary.get("count", 0))
-        return ngettext("%(verb)s %(n)s node", "%(verb)s %(n)s nodes", count) % {"verb": verb, "n": count}
+        return title_of_batch(str(summary["action"]), int(summary.get("count", 0)), str(summary.get("playbook", "")))
     playbook, node = str(summary.get("playbook", "")), str(summary.get("node", ""))
     if playbook.startswith("manual-"):
         return f"{words.word(words.VERBS, playbook.removeprefix('manual-').replace('-', '_'))} {node}"
@@ -168,3 +167,12 @@ def title_of(summary: dict[str, Any], subject: str) -> str:
     if summary.get("version"):
         return _("Policy %(version)s") % {"version": summary["version"]}
     return subject
+
+
+def title_of_batch(action: str, count: int, playbook: str) -> str:
+    """Of one action, or one playbook (`NAME@VERSION`), on many nodes."""
+    if playbook:
+        named = {"playbook": playbook.partition("@")[0], "n": count}
+        return ngettext("Playbook %(playbook)s on %(n)s node", "Playbook %(playbook)s on %(n)s nodes", count) % named
+    verb = words.word(words.VERBS, action)
+    return ngettext("%(verb)s %(n)s node", "%(verb)s %(n)s nodes", count) % {"verb": verb, "n": count}

@@ -13,13 +13,12 @@ from datetime import datetime
 
 from django.db.models import Count, F
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
-from fleet.lifecycle import bulk_foresee
+from fleet.lifecycle import bulk, bulk_foresee
 from fleet.lifecycle.models import Batch, BatchNode
 from fleet.policy.models import Approval
 from fleet.readmodels import words
-from fleet.readmodels.approvals_page import in_view
+from fleet.readmodels.approvals_page import in_view, title_of_batch
 from fleet.readmodels.lists import Filter, Page, counts_of, cut
 
 SHOWN = 500  # nodes in the list
@@ -73,7 +72,18 @@ class BatchPage:
 
     @property
     def title(self) -> str:
-        return title_of(self.batch.action, self.total)
+        return title_of(self.batch, self.total)
+
+    @property
+    def playbook(self) -> str:
+        """`NAME@VERSION`; "" of an action."""
+        return bulk.named_of(self.batch)
+
+    @property
+    def verbs(self) -> list[str]:
+        """The steps of its playbook in words, as they were when the list was made; [] of an action."""
+        steps = bulk.asked_of(self.batch).steps if self.batch.playbook else ()
+        return [" → ".join(words.word(words.VERBS, verb) for verb in step.ladder or (step.verb,)) for step in steps]
 
     @property
     def bars(self) -> list[tuple[str, int, int]]:
@@ -86,9 +96,8 @@ class BatchPage:
         return found
 
 
-def title_of(action: str, count: int) -> str:
-    verb = words.word(words.VERBS, action)
-    return ngettext("%(verb)s %(n)s node", "%(verb)s %(n)s nodes", count) % {"verb": verb, "n": count}
+def title_of(batch: Batch, count: int) -> str:
+    return title_of_batch(batch.action, count, bulk.named_of(batch))
 
 
 def read(pk: int, visible: frozenset[str] | None, now: datetime) -> BatchPage | None:
@@ -105,7 +114,7 @@ def read(pk: int, visible: frozenset[str] | None, now: datetime) -> BatchPage | 
 
 def _planned(batch: Batch, members: list[BatchNode], now: datetime) -> list[Line]:
     nodes = [member.node for member in members]
-    found = bulk_foresee.foresee(batch.cluster, nodes, batch.action, now, batch.spare_jobs)
+    found = bulk_foresee.foresee(batch.cluster, nodes, bulk.asked_of(batch), now, batch.spare_jobs)
     return [
         Line(member, seen.answer, PLAN_WORDS[seen.answer](), seen.why.text, seen.why.until)
         for member, seen in zip(members, found, strict=True)

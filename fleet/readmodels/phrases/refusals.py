@@ -58,6 +58,11 @@ REFUSALS: tuple[str, ...] = (
     noop("The role %(role)s may touch %(most)s nodes in one action; these are %(n)s."),
     noop("The node was replaced since the list was made."),
     noop("There is no action %(action)s; there are %(known)s."),
+    noop("Either an action or a playbook."),
+    noop("There is no playbook %(name)s; there are %(known)s."),
+    noop("The playbook %(name)s in force is %(version)s, not %(other)s."),
+    noop("The playbook %(name)s fences a host that is gone: it is not for planned work."),
+    noop("The playbook %(name)s is not for this pool, kind of pool or SKU."),
     noop("Another person than the requester must approve."),
     noop("%(label)s works on %(node)s already."),
 )

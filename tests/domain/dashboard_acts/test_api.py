@@ -84,6 +84,19 @@ def test_a_maintenance_is_planned_with_its_window(rack: list[Node]) -> None:
     assert (batch.ends - batch.begins).days == 1 and batch.begins.isoformat() == "2026-11-30T15:00:00+00:00"
 
 
+def test_a_maintenance_names_a_playbook_and_its_version(rack: list[Node]) -> None:
+    ann, body = person("operator"), {key: value for key, value in RACK.items() if key != "action"}
+    plan = ann("/batches", {**body, "playbook": "reboot", "window": WINDOW})
+    name, _, version = plan["playbook"].partition("@")
+    assert (plan["action"], name) == ("playbook", "reboot") and len(version) == 8
+    assert ann("/batches", {**body, "playbook": plan["playbook"]})["playbook"] == plan["playbook"]
+    for wrong, said in (("reboot@00000000", "in force is"), ("no-such", "no playbook no-such"), ("", "Either")):
+        assert said in ann("/batches", {**body, "playbook": wrong}, 422)["detail"]
+    assert "Either" in ann("/batches", {**RACK, "playbook": "reboot"}, 422)["detail"]
+    ann("/batches", {**body, "playbook": "x" * 81}, 422)
+    assert ann("/batches", RACK)["playbook"] == ""
+
+
 @pytest.mark.parametrize(
     ("role", "acts", "votes"),
     [("viewer", 403, 403), ("operator", 200, 403), ("approver", 200, 200), ("policy", 403, 403), ("admin", 200, 200)],

@@ -61,6 +61,7 @@ def test_labels_names_and_verdicts_select(rack: list[Node], fields: dict[str, st
         ({"labels": "a in ("}, "selector"),
         ({"reason": " "}, "It takes a reason"),
         ({"action": "explode"}, "There is no action explode"),
+        ({"playbook": "explode"}, "There is no playbook explode"),
         ({"at_once": "many"}, "At once: a whole number."),
         ({"at_once": "٣"}, "At once: a whole number."),
         ({"at_once": "0"}, "At once: a number from 1"),
@@ -104,6 +105,12 @@ def test_a_maintenance_is_planned_shown_and_waits_for_its_window(rack: list[Node
     assert "Outside the window; it opens 2026-11-30 02:00 Asia/Seoul" in page
     assert "Reboot 4 nodes" in client.get("/maintenance/").content.decode()
     assert "Reboot 4 nodes" not in client.get("/bulk/").content.decode()
+
+
+def test_a_maintenance_by_a_playbook_shows_its_steps_and_version(rack: list[Node]) -> None:
+    page = draw(client_of("operator"), "maintenance", **WINDOW, playbook="reboot")
+    assert "Playbook reboot on 4 nodes" in page and "Reboot → Power-cycle" in page
+    assert f"reboot@{(the_batch().playbook or {})['version']}" in page
 
 
 def test_what_starts_is_what_was_shown_and_asks_two_others(rack: list[Node]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.health.models import Incident, NodeVerdict
 from fleet.inventory.models import Cluster, Node
-from fleet.lifecycle import manual, services
+from fleet.lifecycle import asked, manual, services
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES
 from fleet.lifecycle.models import Step, Workflow
 from fleet.policy import services as policy
@@ -55,7 +55,7 @@ class Chance:
         now = self.world.clock.now()
         with suppress(services.Refused, manual.ManualRefused):
             if not flows or self.dice.random() < 0.3:
-                manual.request([self._node().pk], self.dice.choice(list(manual.ACTIONS)), "ann", "A test.", now)
+                manual.request([self._node().pk], self.dice.choice(list(asked.ACTIONS)), "ann", "A test.", now)
                 return
             pk = self.dice.choice(flows)
             self.dice.choice(

@@ -12,6 +12,7 @@ from fleet.access.models import Grant, User
 from fleet.audit.models import AuditRow
 from fleet.inventory.models import Cluster, Node
 from fleet.lifecycle import approving, bulk, bulk_foresee, maintenance, services
+from fleet.lifecycle.asked import of_action
 from fleet.lifecycle.models import Batch, BatchNode, Workflow
 from fleet.policy import asking
 from fleet.policy import services as policy
@@ -83,7 +84,7 @@ def test_the_plan_says_beforehand_who_may_begin_who_would_wait_and_who_is_refuse
     Node.objects.filter(name=NODES[5]).update(managed=False)
     busy = fault(world, NODES[4])
     nodes = list(Node.objects.select_related("cluster", "pool").filter(name__in=NODES).order_by("name"))
-    found = bulk_foresee.foresee(world.cluster, nodes, "reboot", world.clock.now())
+    found = bulk_foresee.foresee(world.cluster, nodes, of_action("reboot"), world.clock.now())
     assert [one.answer for one in found] == ["now", "now", "waits", "waits", "waits", "refused"]
     assert "2 of 2 out of service" in found[2].why.text
     assert found[4].why.text == f"{busy.label} works on {NODES[4]} already."

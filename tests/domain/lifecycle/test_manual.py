@@ -89,7 +89,8 @@ def test_what_cannot_be_done_is_refused_with_its_reason(world: World, cluster: C
     assert "no BMC verb" in manual.request([other.pk], "reboot", "ann", "x", now)[1]["other-001"]
     Cluster.objects.update(mode="observe")
     assert "observe" in manual.request([other.pk], "hold", "ann", "x", now)[1]["other-001"]
-    assert "no action" in manual.request([other.pk], "explode", "ann", "x", now)[1]["other-001"]
+    with pytest.raises(manual.ManualRefused, match="no action explode"):
+        manual.request([other.pk], "explode", "ann", "x", now)
 
 
 def test_what_was_asked_for_by_a_person_who_lost_the_role_since_does_not_begin(world: World) -> None:

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from fleet.access.rights import OPERATE
 from fleet.inventory.models import Node
 from fleet.lifecycle import manual
+from fleet.lifecycle.asked import ACTIONS
 from fleet.lifecycle.playbooks import RELEASE
 from fleet.ops.people import acting
 from fleet.ports.clock import SYSTEM_CLOCK
@@ -22,7 +23,7 @@ class Command(BaseCommand):
     help = "Asks for an action on one node: hold, release, drain, validate, reboot, ..."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("action", choices=[*manual.ACTIONS, RELEASE])
+        parser.add_argument("action", choices=[*ACTIONS, RELEASE])
         parser.add_argument("node")
         parser.add_argument("--cluster", default="", help="needed where two clusters have a node of that name")
         parser.add_argument("--reason", required=True, help="kept in the audit log")
