@@ -1,9 +1,8 @@
 """One slurmrestd: requests with a token, in the version that both sides know.
 
-Decides the newest version of the API that is served and known here, asked anew when it is gone after an upgrade, and
-that an answer counts by its body: 200 with errors is an error, 500 with a useful body is one too. A token that has
-expired is not sent, for some versions answer it as if slurmctld were away. Refuses redirects, retries and to quote a
-token.
+Decides the newest version of the API that is served and known here, asked anew when it is gone after an upgrade. A
+token that has expired is not sent, for some versions answer it as if slurmctld were away. Refuses redirects, retries
+and to quote a token.
 """
 
 from __future__ import annotations
@@ -15,19 +14,14 @@ from urllib.parse import quote
 import orjson
 import urllib3
 
-from fleet.adapters.slurm import Connection
+from fleet.adapters.slurm import Connection, answers
 from fleet.adapters.slurm.tokens import expired, user_of
 from fleet.ports import httpread
 from fleet.ports.errors import MissingRight, NotFound, PermanentError, TemporaryError, UnknownOutcome
-from fleet.ports.shapes import items, mapping, text
 
 VERSIONS = tuple(f"v0.0.{n}" for n in range(45, 37, -1))
 """From 26.05 (45) down to 22.05 (38). A server serves three or four of them at a time."""
 AT_ONCE = 2
-_DENIED = frozenset({2002, 2010, 5001, 5005, 6500})
-"""Numbers of Slurm: access denied, not this user's to do, protocol authentication errors, a REST login refused."""
-_UNKNOWN = frozenset({2017, 2018})  # invalid job id, invalid node name
-_UNTOLD = -1  # 22.05 says "unspecified" of a refused token and of a slurmctld that is away alike
 
 
 class Slurmrestd:
@@ -61,17 +55,23 @@ class Slurmrestd:
             self._version = ""  # an upgrade took the version away: the next call asks again
         return self._judged(status, body, path)
 
+    def act(self, what: str) -> dict[str, Any]:
+        """What Slurm does when it is asked with GET (a requeue): an answer that does not come leaves its end open."""
+        path = f"/slurm/{self.version}/{quote(what, safe='/?=&')}"
+        status, body = self._send("GET", path, None, acts=True)
+        return self._judged(status, body, path, acts=True)
+
     def post(self, what: str, payload: dict[str, Any]) -> dict[str, Any]:
         path = f"/slurm/{self.version}/{quote(what, safe='/')}"
         status, body = self._send("POST", path, orjson.dumps(payload))
         if status == 405:
             raise PermanentError("This Slurm takes no changes by REST (before 23.02).", code="slurm_read_only")
-        return self._judged(status, body, path)
+        return self._judged(status, body, path, acts=True)
 
     def delete(self, what: str) -> dict[str, Any]:
         path = f"/slurm/{self.version}/{quote(what, safe='/')}"
         status, body = self._send("DELETE", path, None)
-        return self._judged(status, body, path) if body.strip() or status >= 400 else {}
+        return self._judged(status, body, path, acts=True) if body.strip() or status >= 400 else {}
 
     def at_least(self, version: int) -> bool:
         return int(self.version.rsplit(".", 1)[1]) >= version
@@ -81,7 +81,7 @@ class Slurmrestd:
         """Whose token it is."""
         return self._connection.user or user_of(self._connection.token())
 
-    def _send(self, method: str, path: str, payload: bytes | None) -> tuple[int, bytes]:
+    def _send(self, method: str, path: str, payload: bytes | None, *, acts: bool = False) -> tuple[int, bytes]:
         connection = self._connection
         token = connection.token()
         if past := expired(token, time.time()):
@@ -89,6 +89,7 @@ class Slurmrestd:
         headers = {
             "User-Agent": "muster",
             "Accept": "application/json",
+            "Cache-Control": "no-cache",
             "X-SLURM-USER-NAME": connection.user or user_of(token),
             "X-SLURM-USER-TOKEN": token,
         }
@@ -106,41 +107,47 @@ class Slurmrestd:
             words = f"The certificate of {self._base} is not accepted: {httpread.first_line(error)}."
             raise PermanentError(words, code="slurm_tls") from error
         except (urllib3.exceptions.HTTPError, OSError, ValueError, httpread.NotWhole) as error:
-            if method != "GET":
+            if acts or method != "GET":
                 words = f"slurmrestd at {self._base} broke off while it was told something: {type(error).__name__}."
                 raise UnknownOutcome(words) from error
+            if isinstance(error, httpread.NotWhole) and error.why is httpread.Why.TOO_LARGE:
+                most = connection.max_bytes >> 20
+                raise PermanentError(
+                    f"slurmrestd at {self._base} sent more than {most} MiB.", code="too_large"
+                ) from error
             words = f"slurmrestd at {self._base} did not answer whole within {connection.timeout:g} s."
             raise TemporaryError(words, code="slurm_timeout") from error
 
-    def _judged(self, status: int, body: bytes, path: str) -> dict[str, Any]:
-        try:
-            answer = mapping(orjson.loads(body))
-        except orjson.JSONDecodeError as error:
-            if status in (401, 403):
-                raise self._denied(f"HTTP {status}") from error
-            raise TemporaryError(
-                f"slurmrestd answered {path} with no JSON (HTTP {status}).", code="slurm_garbage"
-            ) from error
-        errors = [entry for entry in items(answer.get("errors")) if entry]
-        numbers = {entry.get("error_number") or entry.get("errno") for entry in errors}
-        words = "; ".join(dict.fromkeys(filter(None, (_words(entry) for entry in errors))))[:500]
-        if status in (401, 403) or numbers & _DENIED:
-            raise self._denied(words or f"HTTP {status}")
-        if status == 404 or numbers & _UNKNOWN:
-            raise NotFound(f"Slurm knows no {path}: {words or 'HTTP 404'}.")
-        if _UNTOLD in numbers:
-            sentence = f"slurmctld did not answer, or refuses the token{self._whose()}; slurmrestd does not say which."
-            raise TemporaryError(sentence, code="slurm_error")
-        if errors or status >= 400:
-            raise TemporaryError(f"Slurm refused {path}: {words or f'HTTP {status}'}.", code="slurm_error")
-        return answer
+    def _judged(self, status: int, body: bytes, path: str, *, acts: bool = False) -> dict[str, Any]:
+        answer = answers.read(body)
+        if answer is None:
+            if status in answers.DENIES:
+                raise self._denied(f"HTTP {status}")
+            sentence = f"slurmrestd answered {path} with no JSON (HTTP {status})."
+            away = status in answers.OF_A_PROXY
+            raise TemporaryError(sentence, code="slurm_unreachable" if away else "slurm_garbage")
+        found, words = answers.judged(status, answer, path)
+        match found:
+            case "":
+                return answer
+            case answers.DENIED:
+                raise self._denied(words)
+            case answers.NOT_FOUND:
+                raise NotFound(f"Slurm knows no {path}: {words}.")
+            case answers.UNTOLD:
+                said = f"slurmctld did not answer, or refuses the token{self._whose()}; slurmrestd does not say which."
+                raise TemporaryError(said, code="slurm_error")
+            case answers.ACCOUNTING:
+                said = f"slurmdbd did not answer, or refuses the token{self._whose()}; slurmrestd does not say which."
+                raise TemporaryError(said, code="slurm_error")
+            case answers.AWAY if acts:
+                raise UnknownOutcome(f"slurmctld did not answer slurmrestd, which had told it something: {words}.")
+            case answers.AWAY:
+                raise TemporaryError(f"slurmctld does not answer slurmrestd: {words}.", code="slurm_unreachable")
+        raise TemporaryError(f"Slurm refused {path}: {words}.", code="slurm_error")
 
     def _whose(self) -> str:
         return f" of {self._connection.user}" if self._connection.user else ""
 
     def _denied(self, words: str) -> MissingRight:
         return MissingRight("use", "slurmrestd", f"slurmrestd does not accept the token{self._whose()}: {words}.")
-
-
-def _words(entry: dict[str, Any]) -> str:
-    return text(entry.get("description")) or text(entry.get("error"))

@@ -42,12 +42,12 @@ class Telling:
         self._node(node, {"reason": reason}, f"reason={reason}")
 
     def requeue(self, job: str) -> None:
-        """The job ends on all of its nodes and waits anew."""
+        """The job ends on all of its nodes and waits anew; one that has ended meanwhile is not run once more."""
         _checked(_JOB, job)
         if self.rest.at_least(REQUEUE_BY_REST):
-            self.rest.post(f"job/{job}/requeue", {})
+            self.rest.act(f"job/{job}/requeue?Incomplete=true")
         else:
-            self._run("requeue", job)
+            self._run("requeue", "incomplete", job)
 
     def cancel(self, job: str) -> None:
         self.rest.delete(f"job/{_checked(_JOB, job)}")

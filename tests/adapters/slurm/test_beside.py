@@ -14,8 +14,7 @@ from fleet.inventory.owners import of_requests
 from fleet.lifecycle.owners import in_the_way, said
 from fleet.ports.cluster import ClusterReader, PodSeen, RequestSeen
 from fleet.ports.errors import PortError
-from tests.adapters.slurm.fake_rest import FakeRest, running
-from tests.adapters.slurm.test_told_by_rest import Uncounted
+from tests.adapters.slurm.fake_rest import FakeRest, Uncounted, running
 from tests.builders import T0
 from tests.labs.metrics_servers import free_port
 
@@ -80,8 +79,12 @@ def test_it_is_free_as_soon_as_slurm_has_counted_anew() -> None:
         assert not waits_for(adapter.beside(inner, Connection(slurm.url, "muster", lambda: "a.b.c"), dict), "gpu-01")
 
 
-def test_a_node_that_slurm_does_not_know_is_no_matter_of_its(beside: Callable[..., ClusterReader]) -> None:
-    assert beside().requests_on("cpu-9") == []
+@pytest.mark.parametrize("version", [38, 39, 40, 43, 45])
+def test_a_node_that_slurm_does_not_know_is_no_matter_of_its(version: int) -> None:
+    with running(FakeRest(version)) as slurm:
+        inner = cast("ClusterReader", Kubernetes())
+        reader = adapter.beside(inner, Connection(slurm.url, "muster", lambda: "a.b.c"), dict)
+        assert reader.requests_on("cpu-9") == []
 
 
 def test_it_is_found_by_the_name_that_slurm_gives_it(beside: Callable[..., ClusterReader]) -> None:

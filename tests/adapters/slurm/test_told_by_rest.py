@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ from fleet.ports.errors import (
     TemporaryError,
     UnknownOutcome,
 )
-from tests.adapters.slurm.fake_rest import NEW, OLD, FakeRest, running
+from tests.adapters.slurm.fake_rest import NEW, OLD, FakeRest, Uncounted, running
 
 OURS, VALUE = "muster-0123456789abcdef", "17/1c1f6a52"
 EVERY = [int(version.rsplit(".", 1)[1]) for version in VERSIONS]
@@ -88,7 +87,16 @@ def test_a_job_is_requeued_by_rest_where_the_version_can(server: Server, version
         assert caught.value.code == "slurm_read_only"
     else:
         acts(fake).evict(rank)
-        assert [what for _, what, _ in fake.told] == [f"job/{fake.data['jobs'][0]['job_id']}/requeue"]
+        asked = f"job/{fake.data['jobs'][0]['job_id']}/requeue?Incomplete=true"
+        assert [(how, what) for how, what, _ in fake.told] == [("GET", asked)]
+
+
+def test_a_requeue_that_broke_off_has_an_unknown_outcome_though_it_is_asked_with_get(server: Server) -> None:
+    fake = server(45, oddly="cut")
+    fake.data["jobs"][0] |= {"job_state": ["RUNNING"], "nodes": "gpu-01"}
+    (rank,) = adapter.reader(reads(fake)).pods_on("gpu-01")
+    with pytest.raises(UnknownOutcome):
+        acts(fake).evict(rank)
 
 
 def test_both_recorded_shapes_tell_the_states_of_their_nodes(server: Server) -> None:
@@ -132,16 +140,6 @@ def test_a_node_that_slurm_calls_busy_is_never_empty(server: Server) -> None:
         adapter.reader(reads(fake)).pods_on("gpu-01")
 
 
-class Uncounted(FakeRest):
-    """As slurmctld is between two lists: a node asked for alone has the counts of the last one."""
-
-    def get(self, what: str) -> tuple[int, dict[str, Any]]:
-        status, answer = super().get(what)
-        if what.startswith("node/"):
-            answer = {**answer, "nodes": [{**one, "state": ["MIXED", "DRAIN"]} for one in answer["nodes"]]}
-        return status, answer
-
-
 @pytest.mark.parametrize(
     ("listed", "left"), [(["IDLE", "DRAIN"], ""), (["MIXED", "DRAIN"], "MIXED"), (["IDLE", "COMPLETING"], "COMPLETING")]
 )
@@ -164,8 +162,18 @@ def test_a_yes_without_effect_is_no_hold(server: Server) -> None:
 def test_an_error_in_a_200_is_an_error(server: Server) -> None:
     with pytest.raises(NotFound):
         hold(server(43, oddly="unknown_in_200"))
-    with pytest.raises(NotFound):
-        adapter.reader(reads(server(43))).node("gpu-99")
+
+
+@pytest.mark.parametrize("version", EVERY)
+def test_a_node_that_is_none_of_slurm_s_is_not_found(server: Server, version: int) -> None:
+    """From 23.11 on it is answered with 200, and with the error that there is none."""
+    fake = server(version)
+    for ask in (
+        lambda: adapter.reader(reads(fake)).node("gpu-99"),
+        lambda: acts(fake).hold(HoldRequest("gpu-99", VALUE, "")),
+    ):
+        with pytest.raises(NotFound):
+            ask()
 
 
 def test_an_operator_s_right_that_lacks_is_told_as_such(server: Server) -> None:
