@@ -1,9 +1,9 @@
 """Inventory import: BMC addresses, pins, places and credential references, line by line.
 
 Decides what each line changes. Good lines are taken although others are bad. Refuses to change a pinned UUID or serial
-unless told to re-pin (a power call trusts them), an address, serial or UUID that two nodes claim (neither gets it), and
-a node it does not know. Where no node can be known yet (the cluster was never connected, or the caller expects more),
-the inventory makes rows for nodes to come: gone until they are seen.
+unless told to re-pin (a power call trusts them), an address, serial or UUID that two nodes claim (neither gets it), one
+that a maker left unset, and a node it does not know. Where no node can be known yet (the cluster was never connected,
+or the caller expects more), the inventory makes rows for nodes to come: gone until they are seen.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fleet.audit import services as audit
 from fleet.bus import outbox
 from fleet.inventory.files import BMC_KINDS, PLACES, Line, Report
 from fleet.inventory.models import Alias, Bmc, Cluster, Node
+from fleet.ports import hardwareid
 
 CLAIMS = (("address", "bmc_address"), ("serial", "serial"), ("uuid", "bmc_uuid"))
 PINS = (("pinned_serial", "serial"), ("pinned_uuid", "bmc_uuid"))
@@ -95,6 +96,10 @@ class _Import:
             raise _Refused("bad_kind", f"bmc_kind {kind!r} is neither {' nor '.join(BMC_KINDS)}.")
         if address and not address.startswith(("https://", "http://")):
             raise _Refused("bad_address", f"the BMC address {address!r} does not begin with https:// or http://.")
+        for column, read in (("serial", hardwareid.serial), ("bmc_uuid", hardwareid.uuid)):
+            if (value := line.get(column)) and not read(value):
+                text = f"{value!r} is what a maker leaves unset, and no {column} of {name!r}; leave the cell empty."
+                raise _Refused("no_identity", text)
         for what, column in CLAIMS:
             value = line.get(column)
             owners = sorted(self.claims.get((what, value.casefold()), ()))

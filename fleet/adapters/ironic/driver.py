@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from fleet.adapters.ironic import Connection
 from fleet.adapters.ironic.client import IronicClient
+from fleet.ports import hardwareid
 from fleet.ports.errors import Conflict, IdentityMismatch, NotFound, PermanentError
 from fleet.ports.provision import Phase, ProvisionSeen, ProvisionTarget, bmc_place
 
@@ -59,10 +60,10 @@ class IronicProvisioner:
 
     def _proved(self, raw: Json, target: ProvisionTarget, instance: str) -> Json:
         told = self._serial(raw)
-        if told and target.serial and told.casefold() != target.serial.casefold():
+        if told and hardwareid.serial(target.serial) and not hardwareid.same_serial(told, target.serial):
             said = f"Ironic's node {raw.get('name')} has serial {told}, {target.node} is pinned to {target.serial}."
             raise IdentityMismatch(said)
-        same_serial = bool(told) and told.casefold() == target.serial.casefold()
+        same_serial = hardwareid.same_serial(told, target.serial)
         same_instance = bool(instance) and raw.get("instance_uuid") == instance
         if same_serial or same_instance or _places(raw) & {bmc_place(one) for one in target.bmc_addresses}:
             return raw
@@ -72,13 +73,13 @@ class IronicProvisioner:
     def _serial(self, raw: Json) -> str:
         """What was entered by hand, else what an inspection found."""
         entered = _mapping(raw.get("extra")).get("serial") or _mapping(raw.get("properties")).get("serial_number")
-        if isinstance(entered, str) and entered:
-            return entered.strip()
+        if isinstance(entered, str) and hardwareid.serial(entered):
+            return hardwareid.serial(entered)
         with contextlib.suppress(NotFound):
             inventory = self._client.get(f"/nodes/{quote(str(raw.get('uuid')), safe='')}/inventory")
             vendor = _mapping(_mapping(inventory.get("inventory")).get("system_vendor"))
             found = vendor.get("serial_number")
-            return found.strip() if isinstance(found, str) else ""
+            return hardwareid.serial(found) if isinstance(found, str) else ""
         return ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from fleet.ports import hardwareid
 from fleet.ports.errors import Conflict, PermanentError
 from fleet.ports.provision import Phase, ProvisionSeen, ProvisionTarget, bmc_place
 
@@ -109,7 +110,7 @@ def named_by(provider_id: str, namespace: str) -> str:
 
 def serial(raw: Json) -> str:
     vendor = mapping(mapping(mapping(raw.get("status")).get("hardware")).get("systemVendor"))
-    return text(vendor.get("serialNumber")).strip()
+    return hardwareid.serial(text(vendor.get("serialNumber")))
 
 
 def address(raw: Json) -> str:
@@ -120,7 +121,7 @@ def address(raw: Json) -> str:
 def matches(raw: Json, target: ProvisionTarget) -> bool:
     """Is there one identity that both tell, the same?"""
     told = serial(raw)
-    if told and target.serial and told.casefold() == target.serial.casefold():
+    if hardwareid.same_serial(told, target.serial):
         return True
     where = address(raw)
     if where and where in {bmc_place(one) for one in target.bmc_addresses}:
@@ -132,7 +133,7 @@ def matches(raw: Json, target: ProvisionTarget) -> bool:
 def contradiction(raw: Json, target: ProvisionTarget) -> str:
     """A sentence when it tells another serial than the pinned one; "" if not."""
     told = serial(raw)
-    if told and target.serial and told.casefold() != target.serial.casefold():
+    if told and hardwareid.serial(target.serial) and not hardwareid.same_serial(told, target.serial):
         return f"BareMetalHost {name(raw)} has serial {told}, {target.node} is pinned to {target.serial}."
     return ""
 

@@ -33,7 +33,9 @@ class RedfishPower:
         pins = identity.pins_of(target)
         if not (pins.uuid or pins.serial):
             raise PermanentError(
-                f"No UUID or serial is pinned for the BMC of {target.node}, so it may not be reset.", code="not_pinned"
+                f"No UUID or serial that tells machines apart is pinned for the BMC of {target.node}, so it may not "
+                "be reset.",
+                code="not_pinned",
             )
 
         def work(conversation: Conversation) -> PowerSeen:

@@ -1,14 +1,15 @@
 """Is this the machine that was pinned?
 
 Decides whether a reading matches a target's pins. Refuses a match by absence: a pin that the BMC cannot confirm by any
-value is no match, and one value that differs is a mismatch whatever the other says.
+value is no match, and one value that differs is a mismatch whatever the other says. What says nothing, such as a
+maker's "Default string", is as absent as nothing, whether it is pinned or told.
 """
 
 from __future__ import annotations
 
-import uuid as uuids
 from dataclasses import dataclass
 
+from fleet.ports import hardwareid
 from fleet.ports.errors import IdentityMismatch
 from fleet.ports.power import BmcTarget
 
@@ -21,28 +22,23 @@ class Identity:
     serial: str
 
 
-def same_uuid(value: str | None) -> str:
-    """Case, braces and surrounding space do not make another UUID."""
-    plain = (value or "").strip().strip("{}").lower()
-    try:
-        return str(uuids.UUID(plain))
-    except ValueError:
-        return plain
-
-
-def same_serial(value: str | None) -> str:
-    return " ".join((value or "").split())
+def identity(uuid: str | None, serial: str | None) -> Identity:
+    """Of what is told; what says nothing of this machine alone is not kept."""
+    return Identity(hardwareid.uuid(uuid), hardwareid.serial(serial))
 
 
 def pins_of(target: BmcTarget) -> Identity:
-    return Identity(same_uuid(target.pinned_uuid), same_serial(target.pinned_serial))
+    return identity(target.pinned_uuid, target.pinned_serial)
 
 
 def matches(found: Identity, pins: Identity) -> bool:
     """At least one pin is confirmed, and none is contradicted."""
-    pairs = ((found.uuid, pins.uuid), (found.serial, pins.serial))
-    asked = [(value, pin) for value, pin in pairs if pin and value]
-    return bool(asked) and all(value == pin for value, pin in asked)
+    said = []
+    if pins.uuid and found.uuid:
+        said.append(hardwareid.same_uuid(found.uuid, pins.uuid))
+    if pins.serial and found.serial:
+        said.append(hardwareid.same_serial(found.serial, pins.serial))
+    return bool(said) and all(said)
 
 
 def demand(target: BmcTarget, found: Identity) -> None:

@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 import sushy
 from sushy import exceptions as sushy_errors
 
-from fleet.adapters.redfish.identity import Identity, matches, pins_of, same_serial, same_uuid, told
+from fleet.adapters.redfish.identity import Identity, identity, matches, pins_of, told
 from fleet.adapters.redfish.session import BoundedConnector, Conversation, KnownAuth
+from fleet.ports import hardwareid
 from fleet.ports.errors import IdentityMismatch, PermanentError
 from fleet.ports.power import BmcTarget, PowerSeen, PowerState
 
+MAX_PAGES = 16  # of the list of systems
 _STATES = {
     "On": PowerState.ON,
     "Off": PowerState.OFF,
@@ -51,7 +53,7 @@ def open_service(target: BmcTarget, conversation: Conversation) -> Any:
 
 def choose_system(service: Any, target: BmcTarget) -> Any:
     """The pinned system, else the only one. A BMC's single system is returned even if its identity differs."""
-    paths = list(service.get_system_collection().members_identities)
+    paths = _paths(service)
     if not paths:
         raise PermanentError(f"The BMC of {target.node} at {target.address} has no system.", code="bmc_not_found")
     if len(paths) == 1:
@@ -63,11 +65,53 @@ def choose_system(service: Any, target: BmcTarget) -> Any:
             code="bmc_ambiguous",
         )
     # A member named by the UUID is read first; the order of the others does not matter.
-    paths.sort(key=lambda path: same_uuid(path.rstrip("/").rpartition("/")[2]) != pins.uuid)
+    paths.sort(key=lambda path: not hardwareid.same_uuid(path.rstrip("/").rpartition("/")[2], pins.uuid))
+    return _pinned(service, paths, pins, target)
+
+
+def _paths(service: Any) -> list[str]:
+    """Of every system that the BMC lists, on however many pages. A page elsewhere is not asked: the credential would
+    go there."""
+    collection = service.get_system_collection()
+    paths = list(collection.members_identities)
+    page, asked = _raw(collection), 0
+    while link := _text(page.get("Members@odata.nextLink")):
+        asked += 1
+        if asked > MAX_PAGES or not link.startswith("/") or link.startswith("//"):
+            raise PermanentError("The BMC does not list its systems to the end.", code="bmc_ambiguous")
+        answer = service._conn.get(link).json()
+        page = answer if isinstance(answer, dict) else {}
+        members = page.get("Members")
+        members = members if isinstance(members, list) else []
+        listed = [_text(one.get("@odata.id")) for one in members if isinstance(one, dict)]
+        paths += [path for path in listed if path]
+    return list(dict.fromkeys(paths))
+
+
+def _pinned(service: Any, paths: list[str], pins: Identity, target: BmcTarget) -> Any:
+    """One system may be out of reach while another answers: a baseboard of GPUs is, while its host is off."""
+    found: list[Any] = []
+    failures: list[sushy_errors.SushyError] = []
     for path in paths:
-        system = service.get_system(path)
+        try:
+            system = service.get_system(path)
+        except sushy_errors.SushyError as error:
+            failures.append(error)
+            continue
         if matches(identity_of(system), pins):
-            return system
+            if pins.uuid and identity_of(system).uuid:
+                return system
+            found.append(system)  # a chassis may give all its systems one serial
+    if len(found) == 1 and not failures:
+        return found[0]
+    if found:
+        raise PermanentError(
+            f"The serial of {target.node} does not tell the systems of the BMC at {target.address} apart: "
+            "pin its UUID as well.",
+            code="bmc_ambiguous",
+        )
+    if failures:
+        raise failures[0]
     raise IdentityMismatch(
         f"None of the {len(paths)} systems of the BMC of {target.node} at {target.address} has {told(pins)}."
     )
@@ -75,7 +119,7 @@ def choose_system(service: Any, target: BmcTarget) -> Any:
 
 def identity_of(system: Any) -> Identity:
     raw = _raw(system)
-    return Identity(same_uuid(_text(raw.get("UUID"))), same_serial(_text(raw.get("SerialNumber"))))
+    return identity(_text(raw.get("UUID")), _text(raw.get("SerialNumber")))
 
 
 def reading(system: Any, observed_at: datetime) -> PowerSeen:

@@ -189,6 +189,8 @@ def test_an_ironic_that_is_not_there_is_temporary() -> None:
         ({"extra": {}, "driver_info": {}}, {}, PermanentError),
         ({"extra": {}, "driver_info": {"redfish_address": "https://10.0.0.2"}}, {}, PermanentError),
         ({"extra": {"serial": "sn-1 "}, "driver_info": {}}, {}, None),
+        ({"extra": {"serial": "Default string"}, "driver_info": {}}, {}, PermanentError),
+        ({"extra": {"serial": "Not Specified"}}, {}, None),
         ({"extra": {}}, {}, None),
         ({"extra": {}, "driver_info": {"ipmi_address": "10.0.0.1"}}, {}, None),
     ],

@@ -74,3 +74,18 @@ def test_two_spellings_of_one_bmc(one: str, other: str) -> None:
 )
 def test_provider_ids(provider_id: str, named: str) -> None:
     assert host.named_by(provider_id, "metal3") == named
+
+
+@pytest.mark.parametrize("unset", ["Not Specified", "To be filled by O.E.M.", "0000000", " "])
+def test_a_serial_that_was_left_unset_proves_and_contradicts_nothing(unset: str) -> None:
+    raw = {
+        "metadata": {"name": "h"},
+        "spec": {"bmc": {"address": "redfish+https://10.0.0.1/redfish/v1/Systems/1"}},
+        "status": {"hardware": {"systemVendor": {"serialNumber": unset}}},
+    }
+    assert not host.matches(raw, ProvisionTarget("h", serial=unset))
+    assert host.contradiction(raw, ProvisionTarget("h", serial="SN-1")) == ""
+    assert host.matches(raw, ProvisionTarget("h", serial="SN-1", bmc_addresses=("https://10.0.0.1",)))
+    raw["status"] = {"hardware": {"systemVendor": {"serialNumber": "sn-1"}}}
+    assert host.matches(raw, ProvisionTarget("h", serial="SN-1"))
+    assert host.contradiction(raw, ProvisionTarget("h", serial=unset)) == ""

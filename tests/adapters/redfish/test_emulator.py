@@ -84,4 +84,4 @@ def test_what_it_does_not_offer_is_not_sent(emulator: str) -> None:
 
 def test_a_stranger_is_not_reset(emulator: str) -> None:
     with pytest.raises(IdentityMismatch):
-        redfish.power().reset(machine(emulator, "0" * 32), PowerVerb.FORCE_RESTART, 6)
+        redfish.power().reset(machine(emulator, "0" * 31 + "1"), PowerVerb.FORCE_RESTART, 6)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.ports.errors import IdentityMismatch, PermanentError
+from fleet.ports.errors import IdentityMismatch, PermanentError, PortError
 from fleet.ports.power import PowerPort, PowerState, PowerVerb
 from tests.adapters.redfish.conftest import Target
-from tests.adapters.redfish.fake_bmc import SERIAL, UUID, FakeBmc, running
+from tests.adapters.redfish.fake_bmc import SERIAL, UUID, FakeBmc, answer, hang, refusal, running
 from tests.patience import PATIENCE
+
+OTHER = "c7a5fdbd-cdaf-9455-926a-d65c16db1810"
+SWAPPED = "bdfda5c7-afcd-5594-926a-d65c16db1809"  # the same bytes, the first three fields in the other order
 
 
 def test_a_reading_tells_state_identity_and_last_reset(power: PowerPort, target: Target) -> None:
@@ -28,9 +31,17 @@ def test_a_reset_is_exactly_one_post_after_the_match(power: PowerPort, target: T
 
 @pytest.mark.parametrize(
     ("uuid", "serial"),
-    [(f" {UUID.upper()} ", ""), (f"{{{UUID}}}", SERIAL), ("", f" {SERIAL}  "), (UUID.replace("-", ""), SERIAL)],
+    [
+        (f" {UUID.upper()} ", ""),
+        (f"{{{UUID}}}", SERIAL),
+        ("", f" {SERIAL}  "),
+        ("", SERIAL.lower()),
+        (UUID.replace("-", ""), SERIAL),
+        (SWAPPED, ""),
+        (SWAPPED.upper(), SERIAL),
+    ],
 )
-def test_case_and_space_do_not_make_another_machine(
+def test_case_space_and_the_order_of_bytes_do_not_make_another_machine(
     power: PowerPort, target: Target, bmc: FakeBmc, uuid: str, serial: str
 ) -> None:
     bmc.system["SerialNumber"] = f"{SERIAL}   "
@@ -38,7 +49,7 @@ def test_case_and_space_do_not_make_another_machine(
     assert len(bmc.resets) == 1
 
 
-@pytest.mark.parametrize(("uuid", "serial"), [("0" * 32, ""), ("", "SN-0002"), (UUID, "SN-0002"), ("0" * 32, SERIAL)])
+@pytest.mark.parametrize(("uuid", "serial"), [(OTHER, ""), ("", "SN-0002"), (UUID, "SN-0002"), (OTHER, SERIAL)])
 def test_a_pin_that_differs_stops_every_call(
     power: PowerPort, target: Target, bmc: FakeBmc, uuid: str, serial: str
 ) -> None:
@@ -122,3 +133,78 @@ def test_a_system_without_a_reset_action_cannot_be_reset(power: PowerPort, targe
     with pytest.raises(PermanentError) as caught:
         power.reset(target(), PowerVerb.ON, PATIENCE)
     assert caught.value.code == "reset_unsupported"
+
+
+@pytest.mark.parametrize(
+    ("uuid", "serial"),
+    [
+        ("", "To be filled by O.E.M."),
+        ("", "Default string"),
+        ("", "NOT SPECIFIED"),
+        ("", "0000000000"),
+        ("", "........"),
+        ("00000000-0000-0000-0000-000000000000", ""),
+        ("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", "None"),
+        ("03000200-0400-0500-0006-000700080009", "System Serial Number"),
+    ],
+)
+def test_what_a_maker_left_unset_is_nobodys_identity(
+    power: PowerPort, target: Target, bmc: FakeBmc, uuid: str, serial: str
+) -> None:
+    """Thousands of boards tell the same: it confirms nothing, and beside a true value it contradicts nothing."""
+    bmc.system.update(UUID=uuid, SerialNumber=serial)
+    with pytest.raises(PermanentError) as caught:
+        power.reset(target(pinned_uuid=uuid, pinned_serial=serial), PowerVerb.ON, PATIENCE)
+    assert caught.value.code == "not_pinned"
+    for pins in ({"pinned_uuid": UUID, "pinned_serial": ""}, {"pinned_uuid": "", "pinned_serial": SERIAL}):
+        with pytest.raises(IdentityMismatch):
+            power.reset(target(**pins), PowerVerb.ON, PATIENCE)
+    assert bmc.resets == []
+    bmc.system.update(UUID=UUID)
+    power.reset(target(pinned_serial=SERIAL), PowerVerb.ON, PATIENCE)
+    assert len(bmc.resets) == 1
+
+
+def test_a_system_that_cannot_be_read_hides_no_other(power: PowerPort, target: Target, bmc: FakeBmc) -> None:
+    """A baseboard of GPUs answers only while its host is on, and its host must be switched on all the same."""
+    bmc.systems = {path.replace("/1", "/0_Baseboard"): dict(one) for path, one in bmc.systems.items()} | bmc.systems
+    bmc.on["/Systems/0_Baseboard"] = refusal(503, "Indicates that HOSTBMC fails to communicate with HMC")
+    power.reset(target(pinned_uuid=UUID), PowerVerb.ON, PATIENCE)
+    assert len(bmc.resets) == 1 and "/Systems/1/" in bmc.asked[-1]
+    with pytest.raises(PortError) as caught:
+        power.reset(target(pinned_uuid=OTHER, pinned_serial=""), PowerVerb.ON, PATIENCE)
+    assert caught.value.code == "bmc_busy"  # it may have been the one
+    bmc.on["/Systems/0_Baseboard"] = hang
+    with pytest.raises(PortError):
+        power.reset(target(pinned_uuid=OTHER), PowerVerb.ON, 1.0)
+    assert len(bmc.resets) == 1
+
+
+def test_a_serial_that_several_systems_share_is_not_enough(power: PowerPort, target: Target, bmc: FakeBmc) -> None:
+    bmc.add("2", OTHER, SERIAL)
+    with pytest.raises(PermanentError) as caught:
+        power.reset(target(pinned_uuid="", pinned_serial=SERIAL), PowerVerb.ON, PATIENCE)
+    assert caught.value.code == "bmc_ambiguous" and bmc.resets == []
+    power.reset(target(pinned_uuid=OTHER, pinned_serial=SERIAL), PowerVerb.ON, PATIENCE)
+    assert "/Systems/2/" in bmc.asked[-1]
+    bmc.on["/Systems/2"] = refusal(503, "not ready")
+    with pytest.raises(PermanentError) as caught:
+        power.reset(target(pinned_uuid="", pinned_serial=SERIAL), PowerVerb.ON, PATIENCE)
+    assert caught.value.code == "bmc_ambiguous" and len(bmc.resets) == 1
+
+
+def test_systems_on_further_pages_are_found(power: PowerPort, target: Target, bmc: FakeBmc) -> None:
+    bmc.add("2", OTHER, "SN-0002")
+    first, second = ([{"@odata.id": path}] for path in bmc.systems)
+    root = bmc.root
+    page = {"@odata.id": f"{root}/Systems", "Name": "Systems", "Members": first, "Members@odata.count": 2}
+    bmc.on["/Systems"] = answer(200, {**page, "Members@odata.nextLink": f"{root}/Systems?$skip=1"})
+    bmc.on["/Systems?$skip=1"] = answer(200, {**page, "Members": second})
+    assert power.observe(target(pinned_uuid=OTHER, pinned_serial=""), PATIENCE).serial == "SN-0002"
+    with pytest.raises(PermanentError) as caught:
+        power.observe(target(pinned_uuid="", pinned_serial=""), PATIENCE)  # the first page alone would look like one
+    assert caught.value.code == "bmc_ambiguous"
+    for elsewhere in ("https://elsewhere.example/redfish/v1/Systems", "//elsewhere.example/x", f"{root}/Systems"):
+        bmc.on["/Systems"] = answer(200, {**page, "Members@odata.nextLink": elsewhere})
+        with pytest.raises(PermanentError):
+            power.observe(target(pinned_uuid=OTHER), PATIENCE)

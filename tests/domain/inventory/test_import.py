@@ -77,6 +77,24 @@ def test_a_serial_or_address_of_two_nodes_goes_to_neither(cluster: Cluster, tmp_
     assert report.counts == {"duplicate_address": 2} and not Bmc.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("uuid", "serial"),
+    [
+        ("", "To Be Filled By O.E.M."),
+        ("", "Default string"),
+        ("", "0000000000"),
+        ("00000000-0000-0000-0000-000000000000", "S-1"),
+        ("03000200-0400-0500-0006-000700080009", ""),
+        ("Not Specified", ""),
+    ],
+)
+def test_what_a_maker_left_unset_is_no_pin(cluster: Cluster, tmp_path: Path, uuid: str, serial: str) -> None:
+    lines = f"n-01,https://10.1.0.1,{uuid},{serial},,,\nn-02,https://10.1.0.2,,S-2,,,\n"
+    report = take(cluster, tmp_path, HEADER + lines)
+    assert report.counts == {"no_identity": 1} and "leave the cell empty" in report.errors[0]
+    assert [bmc.pinned_serial for bmc in Bmc.objects.all()] == ["S-2"]
+
+
 def test_a_pin_changes_only_when_told_to(cluster: Cluster, tmp_path: Path) -> None:
     take(cluster, tmp_path, HEADER + "n-01,https://a,,S-1,,,\n")
     swapped = HEADER + "n-01,https://a,,S-NEW,,,\n"
