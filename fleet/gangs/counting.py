@@ -23,15 +23,18 @@ def count(joined: Joined, starved: bool = False) -> Gang:
     ref = ref_of(joined.key)
     objects, alive = joined.objects, [member for member in joined.members if member.state != "ended"]
     on_nodes = [member for member in alive if member.node]
-    wanted = _wanted(objects, alive)
-    minimum = 1 if ref.system == _ALONE and not objects else _minimum(objects, wanted)
-    if any(one.done for one in objects):
-        minimum = min(minimum, wanted)
+    over = _untold(objects, [member for member in joined.members if member.done])
+    told = _told(objects, alive)
+    wanted = _present(alive) if told is None else max(0, told - len(over))
+    minimum = 1 if ref.system == _ALONE and not objects else _minimum(objects, wanted + len(over))
+    if any(one.done or one.later for one in objects) or over:
+        left = minimum - len(over) if over and told is None else 0  # of a group whose maker tells nothing
+        minimum = max(min(minimum, wanted), left)
     by_state = Counter(member.state for member in alive)
     held = sum(member.need.gpus for member in on_nodes)
     placed = sum(not member.ending for member in on_nodes)
     started = by_state["running"] + by_state["ready"]
-    state = _state(objects, placed, started, minimum, wanted)
+    state = _state(objects, placed, started, minimum, wanted, bool(over))
     waiting = state in ("waiting", "partial")
     missing = tuple(_missing(objects, alive, minimum - placed)) if waiting else ()
     return Gang(
@@ -54,7 +57,7 @@ def count(joined: Joined, starved: bool = False) -> Gang:
         gated=by_state["gated"],
         unscheduled=by_state["pending"],
         gpus_per_member=max(_gpus(objects, alive), default=0),
-        gpus_wanted=_gpus_wanted(objects, alive, wanted),
+        gpus_wanted=_gpus_wanted(objects, alive, wanted, over),
         gpus_held=held,
         gpus_held_idle=_idle(objects, held, placed, placed - _stuck(on_nodes), minimum, starved),
         guarantee=_guarantee(objects, ref.system),
@@ -79,13 +82,22 @@ def _first(words: Iterable[str]) -> str:
     return next((word for word in words if word), "")
 
 
-def _wanted(objects: Sequence[GangObject], alive: Sequence[Member]) -> int:
-    """What makes the pods knows best, then what admits them, then the group; else as many as there are."""
+def _told(objects: Sequence[GangObject], alive: Sequence[Member]) -> int | None:
+    """How many are wanted: what makes the pods knows best, then what admits them, then the group, then the pods."""
     order = sorted(objects, key=lambda one: (one.places, one.ref.system not in ADMITTING))
     told = next((one.wanted for one in order if one.wanted is not None), None)
     if told is not None:
         return max(0, told)
-    return max((member.total for member in alive if member.total), default=sum(not member.ending for member in alive))
+    return max((member.total for member in alive if member.total), default=None)
+
+
+def _present(alive: Sequence[Member]) -> int:
+    return sum(not member.ending for member in alive)
+
+
+def _untold(objects: Sequence[GangObject], done: Sequence[Member]) -> Sequence[Member]:
+    """Members that ended well and that no object has left out yet: a job counts as done when all of its pods are."""
+    return done[max((one.done for one in objects), default=0) :]
 
 
 def _minimum(objects: Sequence[GangObject], wanted: int) -> int:
@@ -95,7 +107,9 @@ def _minimum(objects: Sequence[GangObject], wanted: int) -> int:
     return wanted if told is None else max(0, told)
 
 
-def _state(objects: Sequence[GangObject], placed: int, started: int, minimum: int, wanted: int) -> GangState:
+def _state(
+    objects: Sequence[GangObject], placed: int, started: int, minimum: int, wanted: int, over: bool
+) -> GangState:
     made = [one for one in objects if not one.places]
     if made and all(one.finished for one in made):
         return "finished"
@@ -104,7 +118,7 @@ def _state(objects: Sequence[GangObject], placed: int, started: int, minimum: in
     if not placed and any(one.suspended for one in _commanding(objects)):
         return "suspended"
     if not wanted and not placed:
-        return "finished" if not objects or any(one.finished or one.done for one in objects) else "empty"
+        return "finished" if over or not objects or any(one.finished or one.done for one in objects) else "empty"
     if placed < minimum or not placed:
         return "partial" if placed else "waiting"
     return "running" if started >= minimum else "starting"
@@ -168,10 +182,11 @@ def _gpus(objects: Sequence[GangObject], alive: Sequence[Member]) -> Iterable[in
     yield from (member.need.gpus for member in alive)
 
 
-def _gpus_wanted(objects: Sequence[GangObject], alive: Sequence[Member], wanted: int) -> int:
+def _gpus_wanted(objects: Sequence[GangObject], alive: Sequence[Member], wanted: int, over: Sequence[Member]) -> int:
     for one in objects:
         if one.parts and all(part.need for part in one.parts):
-            return sum(part.wanted * part.need.gpus for part in one.parts if part.need)
+            told = sum(part.wanted * part.need.gpus for part in one.parts if part.need)
+            return max(0, told - sum(member.need.gpus for member in over))
     here = sum(member.need.gpus for member in alive)
     usual = _usual(alive)
     return here + max(0, wanted - len(alive)) * (usual.gpus if usual else 0)

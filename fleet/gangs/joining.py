@@ -26,6 +26,11 @@ class Joined:
     objects: tuple[GangObject, ...]
     members: list[Member] = field(default_factory=list)
 
+    @property
+    def gone(self) -> bool:
+        """Of its objects none is there, and all of its members ended well."""
+        return not self.objects and all(member.done for member in self.members)
+
 
 Naming = tuple[tuple[str, ...], str, str]  # links, owner's UID, owner: members alike in these are of one gang
 Alike = Mapping[Naming, Mapping[str, Member]]
@@ -36,7 +41,7 @@ def join(objects: Iterable[GangObject], members: Iterable[Member]) -> dict[str, 
     alike: dict[Naming, dict[str, Member]] = defaultdict(dict)
     for member in members:
         alike[naming_of(member)][member.key] = member
-    return assign(ObjectBook(objects), alike)[0]
+    return {key: one for key, one in assign(ObjectBook(objects), alike)[0].items() if not one.gone}
 
 
 def naming_of(member: Member) -> Naming:

@@ -92,11 +92,11 @@ class Roster:
         if old is not None and old[1] == member:
             return
         self.leave(member.key)
-        if member.state == "ended":
-            return
+        if member.state == "ended" and not (member.done and member.links):
+            return  # of those that ended well the gang they name is told: they are not waited for
         self._members[member.key] = source, member
         self._place(member)
-        if member.node:
+        if member.node and not member.done:
             self.used.setdefault(member.node, Used()).add(member, 1)
             self.changed_nodes.add(member.node)
 
@@ -150,7 +150,7 @@ class Roster:
         if not self._alike[naming]:
             del self._alike[naming]
         self._touched.add(naming)
-        if member.node and (used := self.used.get(member.node)) is not None:
+        if member.node and not member.done and (used := self.used.get(member.node)) is not None:
             used.add(member, -1)
             self.changed_nodes.add(member.node)
 
@@ -180,7 +180,7 @@ class Roster:
         for key in [key for key in self._gangs if key not in self._joined]:
             del self._gangs[key]
         for key, joined in self._joined.items():
-            if key not in self._gangs:
+            if key not in self._gangs and not joined.gone:
                 self._gangs[key] = count(joined, key in self._starved)
         return self._gangs
 

@@ -133,6 +133,7 @@ class Member:
     ending: bool = False  # being deleted; it holds its GPUs until it is gone
     total: int | None = None
     alone: bool = False  # admitted by itself, though others have the same maker (Kueue's single pods)
+    done: bool = False  # it ended, and well
     placeholder: bool = False  # holds room for a member that has not come
     sick_device: str = ""  # what the kubelet says of a device it gave to this pod (KEP-4680), "" when nothing
 
@@ -195,6 +196,7 @@ class GangObject:
     said: tuple[Said, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
     done: int = 0  # members that ended well and are not made again; `wanted` and `parts` are without them
+    later: int = 0  # members whose turn comes when others have ended; `wanted` and `parts` are without them
     by_topology: bool = False  # Kueue chose its nodes by name: it replaces one that is lost, and not two
     planned_nodes: tuple[str, ...] = ()  # where its scheduler means to put it (Slurm's scheduled_nodes)
     position: int | None = None  # in its queue, from 0

@@ -72,6 +72,7 @@ def member_of(raw: Mapping[str, Any], links: tuple[str, ...], owner: str, role: 
         ending=bool(meta.get("deletionTimestamp")),
         total=total if total > 0 else None,
         alone=labels.get(_MANAGED) == "true" and _GROUPED not in labels,
+        done=text(status.get("phase")) == "Succeeded",
         placeholder=text(notes.get(_PLACEHOLDER)).lower() == "true",
         sick_device=_sick_device(statuses),
     )

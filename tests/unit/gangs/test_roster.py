@@ -36,9 +36,9 @@ class ARosterFollows(RuleBasedStateMachine):
         self.objects.pop(f"{system}/{name}", None)
         self.roster.silence(system, name)
 
-    @rule(name=NAMES, link=st.sampled_from([*LINKS, ""]), node=st.sampled_from(["", "n1"]))
-    def member_comes(self, name: str, link: str, node: str) -> None:
-        member = a_member(name, *([link] if link else []), node=node)
+    @rule(name=NAMES, link=st.sampled_from([*LINKS, ""]), node=st.sampled_from(["", "n1"]), done=st.booleans())
+    def member_comes(self, name: str, link: str, node: str, done: bool) -> None:
+        member = a_member(name, *([link] if link else []), node=node, state="ended" if done else None, done=done)
         self.members[member.key] = member
         self.roster.member(member)
 
@@ -53,7 +53,7 @@ class ARosterFollows(RuleBasedStateMachine):
         told = dict(self.roster.gangs())
         assert {key: _loose(gang) for key, gang in told.items()} == {key: _loose(gang) for key, gang in anew.items()}
         used = sum(used.devices.total() for used in self.roster.used.values())
-        assert used == sum(m.need.gpus for m in self.members.values() if m.node)
+        assert used == sum(m.need.gpus for m in self.members.values() if m.node and not m.done)
 
 
 def _loose(gang: object) -> object:
@@ -98,3 +98,17 @@ def test_a_full_list_of_one_kind_settles_only_that_kind() -> None:
     roster.speak("jobset", Spoken("train/a", (an_object("jobset", "a"),)))
     roster.keep_only("volcano", frozenset())
     assert [one.ref.system for one in roster.objects()] == ["jobset"]
+
+
+def test_pods_that_ended_well_hold_no_room_and_make_no_gang_of_their_own() -> None:
+    roster = Roster()
+    for member in members_of(LINKS[0], 2, state="ended", done=True):
+        roster.member(member)
+    assert (dict(roster.gangs()), roster.used) == ({}, {})
+    roster.speak("volcano", Spoken("a", (an_object("volcano", "a", minimum=3),)))
+    roster.member(a_member("last", LINKS[0], node="n1"))
+    (gang,) = roster.gangs().values()
+    assert (gang.state, gang.minimum, roster.used.keys()) == ("running", 1, {"n1"})
+    roster.silence("volcano", "a")
+    roster.leave("train/last")
+    assert dict(roster.gangs()) == {}

@@ -9,8 +9,10 @@ import pytest
 from tests.adapters.kubernetes.schedulers import (
     test_coscheduling,
     test_jobset,
+    test_kai,
     test_kubeflow,
     test_kueue,
+    test_native,
     test_volcano,
 )
 from tests.adapters.kubernetes.schedulers.raw import Json, gang_of, pod, pods, template, why
@@ -81,6 +83,56 @@ def test_a_member_that_is_lost_from_the_rest_is_waited_for(kind: Kind) -> None:
 def test_one_that_lost_its_members_before_any_ended_is_held_idle(kind: Kind) -> None:
     objects, names = kind(0)
     assert gang_of(*objects, *pods("llm", 1, 3, **names)).gpus_held_idle == 8
+
+
+WELL: Json = {"phase": "Succeeded"}
+
+
+def kai_group() -> tuple[list[Json], Json]:
+    """Of a batch Job, which no reader knows: only its pods tell that some ended."""
+    return [test_kai.group(minMember=4)], test_kai.NAMED
+
+
+def native_group() -> tuple[list[Json], Json]:
+    return [test_native.group()], test_native.GROUPED
+
+
+def parallel_job() -> tuple[list[Json], Json]:
+    """A set counts jobs, and a job counts as ended when all of its pods have."""
+    return [test_jobset.job_set()], test_jobset.OF_SET
+
+
+UNTOLD = [kai_group, native_group, parallel_job]
+
+
+@pytest.mark.parametrize("kind", UNTOLD)
+def test_members_that_ended_well_are_not_waited_for_where_only_their_pods_tell(
+    kind: Callable[[], tuple[list[Json], Json]],
+) -> None:
+    objects, names = kind()
+    done = [pod(f"done-{n}", f"gpu-{n}", status=WELL, **names) for n in range(2)]
+    gang = gang_of(*objects, *done, *pods("llm", 2, **names))
+    assert (gang.state, gang.minimum, gang.gpus_held, gang.gpus_held_idle, gang.nodes) == (
+        "running", 2, 16, 0, ("gpu-0", "gpu-1"),
+    )  # fmt: skip
+    lost = gang_of(*objects, *done[:1], *pods("llm", 2, **names))
+    assert (lost.state, lost.minimum, lost.gpus_held_idle) == ("partial", 3, 16)
+    failed = [pod(f"bad-{n}", "gpu-9", status={"phase": "Failed"}, **names) for n in range(2)]
+    assert gang_of(*objects, *failed, *pods("llm", 2, **names)).state == "partial"
+
+
+@pytest.mark.parametrize("kind", UNTOLD)
+def test_a_gang_of_which_all_pods_ended_well_is_over(kind: Callable[[], tuple[list[Json], Json]]) -> None:
+    objects, names = kind()
+    gang = gang_of(*objects, *(pod(f"done-{n}", "gpu-0", status=WELL, **names) for n in range(4)))
+    assert (gang.state, gang.gpus_held) == ("finished", 0)
+
+
+def test_pods_that_come_and_go_under_a_group_of_one_leave_its_minimum_alone() -> None:
+    names = test_kai.NAMED
+    done = [pod(f"done-{n}", "gpu-0", status=WELL, **names) for n in range(9)]
+    gang = gang_of(test_kai.group(minMember=1), *done, *pods("llm", 0, 2, **names))
+    assert (gang.state, gang.minimum) == ("waiting", 1)
 
 
 @pytest.mark.parametrize("kind", [job_set, kueue])

@@ -60,6 +60,33 @@ def test_its_pods_are_the_jobs_times_what_each_runs_at_once(told: Json, wanted: 
     assert said_by(job_set(jobs=[told])).wanted == wanted
 
 
+def chain(status: str = "Complete", succeeded: int = 0, suspend: bool | None = None) -> Json:
+    """Data first, then a launcher when the data is there, then the nodes when the launcher is ready."""
+    launcher = job("launcher", 1, 0) | {"dependsOn": [{"name": "data", "status": status}]}
+    node = job(parallelism=4) | {"dependsOn": [{"name": "launcher", "status": "Ready"}]}
+    raw = job_set(jobs=[job("data", 2, 0), launcher, node], suspend=suspend)
+    raw["status"]["replicatedJobsStatus"] = [{"name": "data", "succeeded": succeeded}]
+    return raw
+
+
+def test_jobs_that_come_when_others_are_complete_are_not_waited_for_before() -> None:
+    data = pods("data", 2, gpus=0, **OF_SET)
+    gang = gang_of(chain(), *data)
+    assert (gang.state, gang.wanted, gang.minimum, gang.gpus_held_idle) == ("running", 2, 2, 0)
+    half = gang_of(chain(succeeded=1), *data[:1])
+    assert (half.state, half.wanted, half.minimum) == ("running", 1, 1)
+    then = gang_of(chain(succeeded=2))
+    assert (then.state, then.wanted, then.minimum) == ("waiting", 5, 5)
+
+
+def test_jobs_that_come_when_others_are_ready_are_of_the_same_gang() -> None:
+    assert gang_of(chain("Ready")).wanted == 7
+
+
+def test_a_suspended_set_asks_for_all_of_it() -> None:
+    assert (gang_of(chain(suspend=True)).wanted, gang_of(chain(suspend=True)).gpus_wanted) == (7, 32)
+
+
 def test_roles_are_its_jobs() -> None:
     one = said_by(job_set(jobs=[job("ps", 1, 0), job("worker", 2, 8, parallelism=2)]))
     assert [(part.role, part.wanted, part.need.gpus if part.need else None) for part in one.parts] == [
