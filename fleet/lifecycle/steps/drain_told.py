@@ -70,7 +70,7 @@ def returning(ctx: Context, standing: Sequence[PodSeen], ours: Mapping[str, str]
     if not ours or not fresh:
         return None
     counts: dict[str, int] = dict(ctx.step.memo.get("arrived", {}))
-    stubborn = [pod for pod in fresh if counts.get(pod.owner or pod.key, 0) >= RETURNS]
+    stubborn = [pod for pod in fresh if counts.get(_brought_by(pod), 0) >= RETURNS]
     if stubborn:
         owners = named(sorted({pod.owner or pod.key for pod in stubborn}))
         text = (
@@ -79,9 +79,14 @@ def returning(ctx: Context, standing: Sequence[PodSeen], ours: Mapping[str, str]
         )
         return Blocked("pods_return", text, 60)
     for pod in fresh:
-        counts[pod.owner or pod.key] = counts.get(pod.owner or pod.key, 0) + 1
+        counts[_brought_by(pod)] = counts.get(_brought_by(pod), 0) + 1
     ctx.remember(arrived=counts)
     return None
+
+
+def _brought_by(pod: PodSeen) -> str:
+    """Owners of one name in two namespaces are two."""
+    return f"{pod.owner} of {pod.namespace}" if pod.owner else pod.key
 
 
 def losses(pods: Sequence[PodSeen]) -> str:

@@ -2,7 +2,8 @@
 
 Decides the order that keeps a volume from being written by two: only when the BMC says that the power is off does the
 out-of-service taint go on, and only when the node is back does it come off. Refuses a host whose BMC does not answer
-(nobody can prove anything then), one that is Ready again, and to send a second power call before the first is observed.
+(nobody can prove anything then), one that is Ready again, to send a second power call before the first is observed, and
+to take a taint that somebody else put there for a proof that the power is off.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fleet.lifecycle.steps import bmc, give_back, taken_back
 from fleet.lifecycle.steps.guards import recheck
 from fleet.lifecycle.steps.identity import fresh_node
 from fleet.lifecycle.steps.moves import move
-from fleet.lifecycle.steps.out_of_service import lift, tainted
+from fleet.lifecycle.steps.out_of_service import lift, ours_stands, tainted
 from fleet.ports.cluster import NodeSeen
 from fleet.ports.power import PowerSeen, PowerState, PowerVerb
 
@@ -35,7 +36,7 @@ def run(ctx: Context) -> Outcome:
     node = fresh_node(ctx)
     if ctx.step.memo.get("on"):  # with or without the taint: whoever took it off may have died before it could say so
         return _come_back(ctx, node)
-    if tainted(node):
+    if tainted(node) and (ours_stands(ctx) or ctx.step.memo.get("off")):
         return _let_go(ctx, node)
     if node.ready is True and not ctx.step.memo.get("off"):
         return give_back.run_unneeded(ctx, "It is Ready again; nothing was fenced.")
@@ -82,9 +83,10 @@ def _taint(ctx: Context, node: NodeSeen) -> Outcome:
     if refusal is not None:
         return refusal
     move(ctx, NodeState.REMEDIATING)
-    intent = intents.begin(ctx.workflow, ctx.step, "fence", node.name, ctx.now, before={"power": "off"})
-    ctx.ports.actor.fence(node.name, on=True)
-    intents.resolve(intent, intents.DONE, "Marked as out of service.", ctx.now)
+    if not tainted(node):  # else somebody else's stands there already, and is theirs to take off
+        intent = intents.begin(ctx.workflow, ctx.step, "fence", node.name, ctx.now, before={"power": "off"})
+        ctx.ports.actor.fence(node.name, on=True)
+        intents.resolve(intent, intents.DONE, "Marked as out of service.", ctx.now)
     ctx.remember(off=True, let_go_since=ctx.now.timestamp())
     return Wait(ctx.timing.poll, "Power is off; its pods are being let go.")
 

@@ -16,9 +16,14 @@ def tainted(node: NodeSeen) -> bool:
     return any(key == OUT_OF_SERVICE[0] for key, _, _ in node.taints)
 
 
+def ours_stands(ctx: Context) -> bool:
+    """Did we put it there? By the intent: whoever acted upon it may have died before it could say so."""
+    return Intent.objects.filter(workflow=ctx.workflow, verb="fence").exists()
+
+
 def lift(ctx: Context, node: NodeSeen) -> bool:
     """Take our taint off, if it is there. True if that was asked for: whether it is off is seen by another look."""
-    if not tainted(node) or not Intent.objects.filter(workflow=ctx.workflow, verb="fence").exists():
+    if not tainted(node) or not ours_stands(ctx):
         return False
     intent = intents.begin(ctx.workflow, ctx.step, "unfence", node.name, ctx.now)
     ctx.ports.actor.fence(node.name, on=False)

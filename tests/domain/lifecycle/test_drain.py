@@ -243,6 +243,17 @@ def test_pods_that_come_during_the_drain_are_evicted_and_their_owner_named_when_
     assert world.run(90, lambda: drain_of(workflow).state == "done")
 
 
+def test_owners_of_one_name_in_several_namespaces_are_counted_apart(build: Build) -> None:
+    """Five namespaces with an agent each, all of which come back once: nobody comes back again and again."""
+    world = put(build(NODE), a_pod("kept-0", NODE, gang=""))
+    world.budgets["kept-0"] = "train/pdb"
+    workflow = fault(world, NODE)
+    assert world.run(60, lambda: again(workflow).blocked_code == "pdb")
+    for namespace in "abcde":
+        put(world, a_pod("agent-0", NODE, uid=namespace, namespace=namespace, owner="ReplicaSet/agent", gang=""))
+        assert world.run(60, lambda: f"evict {namespace}/agent-0" in world.writes), again(workflow).blocked_text  # noqa: B023
+
+
 def test_the_taint_managers_deletions_are_not_counted_as_our_evictions(build: Build) -> None:
     world = put(build(NODE), a_pod("w-0", NODE), a_pod("cache-7", NODE, gang=""))
     world.budgets["cache-7"] = "serving/cache"

@@ -6,6 +6,7 @@ import pytest
 
 from fleet.lifecycle import services
 from fleet.lifecycle.models import Intent, Workflow
+from fleet.ports.cluster import OUT_OF_SERVICE
 from tests.domain.lifecycle.conftest import Build, again, fault, state_of
 from tests.domain.lifecycle.crashing import Death, succeeds_through
 from tests.domain.lifecycle.world import World, a_pod
@@ -141,3 +142,21 @@ def test_a_taint_that_the_api_server_only_says_it_took_off_is_taken_off_again(wo
     world.lies.clear()
     assert world.run(120, lambda: again(workflow).state == "succeeded")
     assert world.nodes[NODE].taints == ()
+
+
+def test_a_taint_that_somebody_else_put_there_proves_no_power_off_and_stays(world: World) -> None:
+    """A person, a cluster manager or a termination handler marks hosts as out of service too."""
+    world.change(NODE, taints=(OUT_OF_SERVICE, ("example.com/team", "a", "NoSchedule")))
+    workflow = lost(world)
+    assert world.run(700, lambda: again(workflow).state == "succeeded"), again(workflow).blocked_text
+    assert verbs(world) == ["ForceOff", "On"], "it is not waited for as if its power were off"
+    assert not any(write.startswith("fence") for write in world.writes)
+    assert world.nodes[NODE].taints == (OUT_OF_SERVICE, ("example.com/team", "a", "NoSchedule"))
+
+
+def test_a_host_whose_bmc_lies_is_not_let_go_because_somebody_else_has_tainted_it(world: World) -> None:
+    world.bmc[NODE] = "lies"
+    world.change(NODE, taints=(OUT_OF_SERVICE,))
+    workflow = lost(world)
+    assert world.run(900, lambda: again(workflow).state == "repair")
+    assert verbs(world) == ["ForceOff"] * 3 and world.nodes[NODE].taints == (OUT_OF_SERVICE,)

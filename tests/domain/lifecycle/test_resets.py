@@ -51,3 +51,15 @@ def test_a_reset_that_the_bmc_refused_is_not_one_that_it_took(build: Build, monk
     assert world.run(300, lambda: again(workflow).state in ("succeeded", "repair"))
     assert again(workflow).state == "succeeded"
     assert world.resets == [(NODE, "ForceRestart")]
+
+
+def test_a_boot_id_that_was_not_known_before_proves_no_reboot(build: Build) -> None:
+    """The kubelet began to tell it only after the reset was asked for, and the BMC did nothing."""
+    world = build(NODE)
+    world.change(NODE, boot_id="")
+    world.bmc[NODE] = "lies"
+    workflow = fault(world, NODE)
+    assert world.run(60, lambda: bool(world.resets))
+    world.change(NODE, boot_id="told-at-last")
+    assert world.run(1200, lambda: again(workflow).state in ("repair", "succeeded"))
+    assert again(workflow).state == "repair"
