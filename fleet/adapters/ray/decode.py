@@ -21,6 +21,9 @@ JOB_STATES = frozenset({"PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"})
 _USAGE = re.compile(
     r"([\d.]+)/([\d.]+) GPU\b(?: \(([\d.]+) used of ([\d.]+) reserved in placement groups\))?"
 )  # of "Total Usage"
+_SHAPE = re.compile(
+    r"(\{[^{}]*\})(?: \* (\d{1,9}))?"
+)  # what one waiting task or bundle asks for, times so many bundles
 _ASKED = re.compile(r"'GPU': ([\d.]+)")
 _LAST_MS = 253_370_764_800_000  # in the year 9000
 Entry = TypeVar("Entry")
@@ -106,9 +109,18 @@ def usage(formatted: str) -> tuple[float, float, float] | None:
 
 
 def largest_ask(formatted: str) -> float | None:
-    """Most GPUs that one waiting task, actor or bundle asks for; None when none waits."""
-    demands = formatted.partition("Demands:")[2]
-    return max((asked for word in _ASKED.findall(demands) if (asked := quantity(word))), default=None)
+    """Most GPUs that one waiting task, actor or bundle asks of a node; None when none waits. The bundles of a group that
+    is packed strictly must share one."""
+    lines = formatted.partition("Demands:")[2].splitlines()
+    return max((asked for line in lines if (asked := _asked(line))), default=None)
+
+
+def _asked(line: str) -> float:
+    shapes = [(quantity(told[1]) or 0.0, int(many or 1)) for shape, many in _SHAPE.findall(line)
+              if (told := _ASKED.search(shape))]  # fmt: skip
+    if "(STRICT_PACK)" in line:
+        return sum(gpus * many for gpus, many in shapes)
+    return max((gpus for gpus, _ in shapes), default=0.0)
 
 
 def resources(raw: Any) -> tuple[tuple[str, float], ...]:

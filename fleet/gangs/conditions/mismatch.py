@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from fleet.gangs.conditions.condition import Condition, found
 from fleet.gangs.conditions.failures import live
-from fleet.gangs.conditions.placement import largest_bundle
+from fleet.gangs.conditions.placement import asks_at_once
 from fleet.gangs.conditions.rayfacts import gpus_of, most_gpus, workers
 from fleet.ports.gangs import Member, Need
 from fleet.ports.ray import RayFacts, RayReading, TrainRun
@@ -52,7 +52,7 @@ def infeasible(key: str, facts: RayFacts, reading: RayReading) -> Iterator[Condi
         return
     told = False
     for group in reading.placement_groups:
-        asks = largest_bundle(group)
+        asks = asks_at_once(group)
         if group.state in ("PENDING", "RESCHEDULING") and asks > most:
             told = True
             yield found("gpus_infeasible", key, "critical", group.name or group.id, asks=asks, most=most)

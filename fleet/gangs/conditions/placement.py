@@ -77,6 +77,8 @@ def pending(
             )
 
 
-def largest_bundle(group: PlacementGroup) -> float:
-    """GPUs of its greediest bundle."""
+def asks_at_once(group: PlacementGroup) -> float:
+    """GPUs that it needs on one node: all of them where its bundles must share it, else those of its greediest."""
+    if group.strategy == "STRICT_PACK":
+        return group.gpus
     return max((amount for bundle in group.bundles for name, amount in bundle if name == "GPU"), default=0.0)

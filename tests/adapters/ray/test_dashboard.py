@@ -84,6 +84,23 @@ def test_a_cluster_that_waits_for_bundles_is_read_whole(fake: FakeDashboard) -> 
     assert (run.workers, run.gpus_per_worker, run.max_failures, run.attempts) == ((4, 4), 8.0, 0, 2)
 
 
+@pytest.mark.parametrize(
+    ("demand", "asks"),
+    [
+        ("{'GPU': 1.0, 'CPU': 1.0} * 8 (STRICT_PACK): 1+ pending placement groups", 8.0),
+        ("{'CPU': 1.0} * 1, {'GPU': 4.0} * 2 (STRICT_PACK): 3+ pending placement groups", 8.0),
+        ("{'GPU': 1.0, 'CPU': 1.0} * 8 (PACK): 1+ pending placement groups", 1.0),
+        ("{'GPU': 2.0} * 4 (STRICT_SPREAD): 1+ pending placement groups", 2.0),
+        ("{'GPU': 0.5}: 7+ pending tasks/actors", 0.5),
+        ("{'CPU': 2.0} * 4 (STRICT_PACK): 1+ pending placement groups", None),
+        ("{'GPU_group_0_a1': 1.0, 'bundle_group_a1': 0.001}: 1+ pending tasks/actors", None),
+    ],
+)
+def test_what_waits_asks_of_a_node_what_must_lie_on_one(fake: FakeDashboard, demand: str, asks: float | None) -> None:
+    fake.says[STATUS] = formatted("0.0/8.0 GPU", demand)
+    assert read(fake).largest_ask == asks
+
+
 def test_an_idle_cluster_asks_for_nothing(fake: FakeDashboard) -> None:
     fake.says[STATUS] = formatted("3.5/16.0 GPU")
     found = read(fake)

@@ -113,6 +113,13 @@ def test_a_bundle_larger_than_every_node_and_every_node_to_come_is_infeasible() 
     assert list(infeasible(RAY, ray_facts(a_group(), a_group("large", gpus_limit=16)), reading)) == []
 
 
+@pytest.mark.parametrize(("strategy", "asks"), [("STRICT_PACK", 16.0), ("PACK", None), ("STRICT_SPREAD", None)])
+def test_bundles_that_must_share_a_node_are_asked_of_it_together(strategy: str, asks: float | None) -> None:
+    group = a_placement(state="PENDING", strategy=strategy, bundles=((("GPU", 8.0),), (("GPU", 8.0),)))
+    found = infeasible(RAY, ray_facts(), a_reading(placement_groups=(group,), nodes=(a_ray_node("w1"),)))
+    assert [one.values["asks"] for one in found] == ([] if asks is None else [asks])
+
+
 def test_a_waiting_task_is_judged_like_a_bundle_and_nothing_is_where_nodes_were_not_read() -> None:
     reading = a_reading(nodes=(a_ray_node("w1"),), largest_ask=9.0)
     assert [one.about for one in infeasible(RAY, ray_facts(), reading)] == [""]
