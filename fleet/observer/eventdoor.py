@@ -41,7 +41,7 @@ class EventDoor:
         for reason, count in batch.rejected.items():
             text = f"Health events pushed by {token.name}: {reason}."
             self.push.refusals.add(Refusal("push", reason, token.name), text, count)
-        if not batch.events and batch.rejected:
+        if not batch.events and set(batch.rejected) - {"no_verdict"}:
             raise Answered(400, f"No health event could be read: {', '.join(sorted(batch.rejected))}.")
         refused: Counter[str] = Counter()
         known: list[tuple[str, HealthEvent]] = []

@@ -127,6 +127,7 @@ class Scraper:
             self._line_up(due)
         for key, exporter in wanted.items():
             self._due[key].exporter = exporter
+            self._due[key].target.runs_in(exporter.pod)
 
     def _line_up(self, due: _Due) -> None:
         queue = self._sick if due.target.failures else self._well

@@ -25,6 +25,7 @@ class Exporter:
     node: str
     job: str
     url: str
+    pod: str = ""  # its name, which an exporter that was told nothing better calls its host
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,4 +207,4 @@ def exporter_of(pod: PodSeen) -> Exporter | None:
     path = "/" + notes.get(PATH, "/metrics").lstrip("/")
     owner = pod.owner.partition("/")[2] or pod.name
     job = next((job for word, job in JOBS.items() if word in owner), owner)
-    return Exporter(pod.node, job, f"{notes.get(SCHEME, 'http')}://{host}:{port}{path}")
+    return Exporter(pod.node, job, f"{notes.get(SCHEME, 'http')}://{host}:{port}{path}", pod.name)

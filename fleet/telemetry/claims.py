@@ -23,8 +23,9 @@ def instance_host(instance: str) -> str:
 
 
 def claims(labels: dict[str, str]) -> list[str]:
-    """The names of a node that a label set holds."""
-    said = [labels[key] for key in NODE_LABELS if labels.get(key)]
+    """The names of a node that a label set holds. A host that is called as the pod is the exporter's own container."""
+    pod = labels.get("pod")
+    said = [labels[key] for key in NODE_LABELS if labels.get(key) and labels[key] != pod]
     if not said and labels.get("instance"):
         said = [instance_host(labels["instance"])]
     return said

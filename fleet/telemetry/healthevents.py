@@ -3,7 +3,8 @@
 Decides what a CloudEvents 1.0 body (single, batch, or an event in the headers), the states of gpud and a webhook of
 Alertmanager mean: which check, of which parts, healthy or not, since when, and whether its sender wants anything done.
 A sender that does not say so wants to be watched only: the action is then `monitor`, and so is every alert's that
-carries no `muster_action`. Refuses nothing silently: what cannot be read is counted by reason. Never raises.
+carries no `muster_action`. A sender that had no data has no verdict: it neither asks nor ends anything. Refuses nothing
+silently: what cannot be read is counted by reason. Never raises.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _ASKED = {
 }  # fmt: skip
 _ACTING = ("EXECUTE_REMEDIATION", 1)  # processing strategies that want something done
 _REPAIRS = {"REBOOT_SYSTEM": "reboot_node", "HARDWARE_INSPECTION": "inspect", "CHECK_USER_APP_AND_GPU": "restart_app"}
+_VERDICTS = frozenset({"Healthy", "Degraded", "Unhealthy"})  # of gpud
+_OF_TYPE = {"Fatal": "Unhealthy", "Critical": "Unhealthy", "Warning": "Degraded"}
+_NO_DATA = frozenset({"DatasourceNoData", "DatasourceError"})  # alerts of Grafana about itself
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
@@ -157,7 +161,12 @@ def _gpud(entry: dict[str, Any], batch: EventBatch) -> None:
         if at is None or not component:
             batch.rejected["bad_time" if component else "unknown_event"] += 1
             continue
-        health = _word(state, "health") or {"Fatal": "Unhealthy", "Critical": "Unhealthy"}.get(_word(state, "type"), "")
+        health = _word(state, "health") or _OF_TYPE.get(_word(state, "type"), "")
+        if isinstance(state.get("healthy"), bool):  # its older word
+            health = "Healthy" if state["healthy"] else "Unhealthy"
+        if health not in _VERDICTS:  # still starting, or an event that is none
+            batch.rejected["no_verdict"] += 1
+            continue
         name = _word(state, "name")
         check = component if name in ("", component) else f"{component} {name}"
         batch.add(
@@ -170,7 +179,7 @@ def _gpud(entry: dict[str, Any], batch: EventBatch) -> None:
 
 
 def read_alerts(body: bytes) -> EventBatch:
-    """A webhook of Alertmanager, version 4."""
+    """A webhook of Alertmanager, version 4, or of Grafana, which calls the same form version 1."""
     batch = EventBatch()
     try:
         whole = orjson.loads(body)
@@ -178,7 +187,7 @@ def read_alerts(body: bytes) -> EventBatch:
         batch.rejected["cut_json"] += 1
         return batch
     alerts = whole.get("alerts") if isinstance(whole, dict) else None
-    if not isinstance(alerts, list) or str(_scalar(whole.get("version", "4"))) != "4":
+    if not isinstance(alerts, list) or str(_scalar(whole.get("version", "4"))) not in ("1", "4"):
         batch.rejected["unknown_event"] += 1
         return batch
     for alert in alerts:
@@ -197,8 +206,12 @@ def _alert(alert: dict[str, Any], batch: EventBatch) -> None:
         batch.rejected["no_host" if name and begun else "bad_time" if name else "unknown_event"] += 1
         return
     resolved = alert.get("status") == "resolved"
+    blind = name in _NO_DATA or "grafana_state_reason" in notes  # Grafana had no data, or has the rule no longer
+    if blind and resolved:
+        batch.rejected["no_verdict"] += 1
+        return
     at = (_time(alert.get("endsAt")) or begun) if resolved else begun
-    action = notes.get("muster_action") or labels.get("muster_action") or MONITOR
+    action = MONITOR if blind else notes.get("muster_action") or labels.get("muster_action") or MONITOR
     key = next((key for key in ("UUID", "gpu_uuid", "device", "mountpoint", "gpu") if labels.get(key)), "")
     summary = notes.get("summary") or notes.get("description") or notes.get("message") or ""
     kind = {"UUID": "GPU_UUID", "gpu_uuid": "GPU_UUID", "gpu": "GPU"}.get(key, key)

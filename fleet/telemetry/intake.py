@@ -129,8 +129,8 @@ class Intake:
     def _note(self, target: Target, kind: names.DeviceKind, labels: Labels) -> _Noted:
         """Whose the labels are, worked out once for all series of a scrape that carry them."""
         said = series.host_label(labels)
-        code = series.check_host(labels, target.node, self.resolve)
-        if said and said != target.node:
+        code = 0 if said and said == target.pod else series.check_host(labels, target.node, self.resolve)
+        if said and said not in (target.node, target.pod):
             target.claim(said, code)
         if code:
             target.last_reject = f"{target.job} of {target.node} sent samples of host {said[:100]!r}: {REJECTS[code]}."

@@ -26,6 +26,7 @@ class Target:
     cache: SeriesCache = field(default_factory=SeriesCache)
     claims: dict[str, int] = field(default_factory=dict)  # other host names it spoke for -> 0, or why not
     rows: int = 0
+    pod: str = ""  # that it runs in: a host of that name is the exporter's own, and no claim
     scaled: bool = False  # it told a metric in another unit than ours
     failures: int = 0  # in a row
     last_error: str = ""
@@ -41,6 +42,13 @@ class Target:
             self.claims.setdefault(said, code)  # what is cached since may stand on the first verdict
         else:
             self.claims[""] = _NO_CODE
+
+    def runs_in(self, pod: str) -> None:
+        """What was judged while it ran in another is judged anew."""
+        if pod != self.pod:
+            self.pod = pod
+            self.claims.clear()
+            self.cache.clear()
 
     def failed(self, sentence: str) -> None:
         self.failures += 1

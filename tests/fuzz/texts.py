@@ -31,7 +31,7 @@ EXPOSITION = {
 RECORDS = {
     "cut_json", "not_an_object", "no_text", "no_host", "not_kernel", "bad_time", "too_many", "malformed", "bad_label",
 }  # fmt: skip
-EVENTS = {"cut_json", "not_an_object", "unknown_event", "no_host", "bad_time", "no_id", "too_many"}
+EVENTS = {"cut_json", "not_an_object", "unknown_event", "no_host", "bad_time", "no_id", "no_verdict", "too_many"}
 WANTED = frozenset({b"up", b"DCGM_FI_DEV_GPU_TEMP", b"a"})
 
 

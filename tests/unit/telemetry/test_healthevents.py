@@ -97,6 +97,55 @@ def test_an_alert_is_known_by_fingerprint_and_start() -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "fatal"),
+    [
+        ({"health": "Degraded"}, False),
+        ({"healthy": False}, True),
+        ({"type": "Fatal"}, True),
+        ({"type": "Critical"}, True),
+        ({"type": "Warning"}, False),
+        ({"health": "Initializing"}, None),
+        ({"health": ""}, None),
+        ({"health": "Sleeping"}, None),
+        ({"type": "Info"}, None),
+        ({"type": "Unknown"}, None),
+        ({}, None),
+    ],
+)
+def test_what_is_no_verdict_of_gpud_opens_and_ends_nothing(state: dict[str, Any], fatal: bool | None) -> None:
+    whole = {"node": "n1", "component": "x", "states": [{"time": "2026-05-01T12:00:00Z", "reason": "r", **state}]}
+    batch = read_events(json.dumps(whole).encode(), {})
+    if fatal is None:
+        assert (batch.events, dict(batch.rejected)) == ([], {"no_verdict": 1})
+        return
+    (event,) = batch.events
+    assert (event.healthy, event.fatal) == (False, fatal)
+
+
+def test_the_webhook_of_grafana_is_read_as_well() -> None:
+    whole = {**alert(annotations={"summary": "hot", "muster_action": "ticket"}), "version": "1", "orgId": 1}
+    (fired,) = read_alerts(json.dumps(whole).encode()).events
+    assert (fired.check, fired.action, fired.healthy) == ("GpuHot", "ticket", False)
+    assert read_alerts(json.dumps({**whole, "version": "3"}).encode()).rejected == {"unknown_event": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": {"alertname": "DatasourceNoData", "instance": "n1:9400", "severity": "critical"}},
+        {"labels": {"alertname": "DatasourceError", "instance": "n1:9400", "severity": "critical"}},
+        {"annotations": {"muster_action": "reboot_node", "grafana_state_reason": "NoData"}},
+    ],
+)
+def test_who_had_no_data_asks_and_ends_nothing(change: dict[str, Any]) -> None:
+    more = {"annotations": {"muster_action": "reboot_node"}, **change}
+    (fired,) = read_alerts(json.dumps(alert(**more)).encode()).events
+    assert fired.action == "monitor"
+    batch = read_alerts(json.dumps(alert(**more, status="resolved")).encode())
+    assert (batch.events, dict(batch.rejected)) == ([], {"no_verdict": 1})
+
+
+@pytest.mark.parametrize(
     ("body", "reason"),
     [
         ("{", "cut_json"), ("7", "not_an_object"), ("{}", "unknown_event"), ('{"type": "x"}', "unknown_event"),

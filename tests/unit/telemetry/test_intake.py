@@ -120,6 +120,17 @@ def test_a_sample_of_another_host_never_enters(station: Station, host: str, reas
     assert station.target.rejects[reason] == 16, "counted each time, although the series is cached"
 
 
+def test_an_exporter_that_calls_its_host_as_its_pod_speaks_for_its_own_node(station: Station) -> None:
+    body = dcgm("n1", {TEMP: 61}).replace(b'Hostname="n1"', b'Hostname="dcgm-exporter-57pvc"')
+    assert station.scrape(body) == 0 and station.target.rejects["unknown_node"] == 8
+    station.target.runs_in("dcgm-exporter-57pvc")
+    assert station.scrape(body) == 8 and station.temp(3) == 61.0
+    station.intake.aliases_changed(resolve)
+    assert station.scrape(body) == 8
+    station.target.runs_in("dcgm-exporter-x2x9q")
+    assert station.scrape(body) == 0
+
+
 def test_a_changed_alias_table_is_believed_at_once(station: Station) -> None:
     station.scrape(dcgm("stranger", {TEMP: 70}))
     station.intake.aliases_changed(lambda said: "n1")

@@ -102,6 +102,16 @@ def test_whose_a_series_is() -> None:
     assert claims({"instance": "[fe80::1]:9100"}) == ["fe80::1"] and instance_host("fe80::1") == "fe80::1"
 
 
+def test_a_host_that_is_called_as_its_pod_is_no_claim() -> None:
+    """Where nobody tells dcgm-exporter its node, it calls its host as its container is called."""
+    pusher, now = Pusher(), int(WALL * 1000)
+    own = {**gpu("n1", 0), "Hostname": "nvidia-dcgm-exporter-57pvc", "pod": "nvidia-dcgm-exporter-57pvc"}
+    assert pusher.push([({**own, "node": "n1"}, [(61.0, now)])]) == {"taken": 1}
+    assert pusher.push([({**own, "node": "n1", "pod": "llm-7"}, [(61.0, now)])]) == {"unknown_node": 1}
+    assert pusher.push([({**own, "instance": "10.0.0.1:9400"}, [(62.0, now + 1)])]) == {"taken": 1}
+    assert pusher.push([({**own, "node": "n1", "nodename": "n2"}, [(61.0, now)])]) == {"wrong_node": 1}
+
+
 def test_who_speaks_for_one_node_speaks_for_no_other() -> None:
     pusher = Pusher()
     both = [(gpu("n1"), [(50.0, pusher.ms)]), (gpu("n2"), [(50.0, pusher.ms)])]
