@@ -15,7 +15,7 @@ from fleet.adapters.slurm import Space, marks, seen, work
 from fleet.adapters.slurm.lending import Lending
 from fleet.adapters.slurm.telling import NO_REQUEUE, Telling
 from fleet.adapters.slurm.testing import Testing
-from fleet.adapters.slurm.values import states
+from fleet.adapters.slurm.values import moment, states
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest, JobRequest, JobSeen, NodeSeen, PodSeen
 from fleet.ports.errors import Conflict, EvictionBlocked, NotFound, TemporaryError
@@ -42,7 +42,7 @@ class SlurmActor:
         if not before and old is None and states(raw.get("state"), raw.get("state_flags")) & seen.DRAIN:
             before = "drained without a reason"
         mark = marks.Mark(request.value, self._installation, request.why, before)
-        self._telling.drain(request.node, mark.text)
+        self._telling.drain(request.node, mark.text, ends=moment(raw.get("resume_after")) is not None)
         after = self._seen(self._raw(request.node))
         if after.annotations.get(HOLD_ANNOTATION) != request.value:
             words = f"Slurm took the drain of {request.node} and shows {after.ready_reason} without our reason."
@@ -85,7 +85,7 @@ class SlurmActor:
         if not work.may_requeue(raw):
             raise kept
         try:
-            self._telling.requeue(job)
+            self._telling.requeue(work.leader_of(raw, job))
         except TemporaryError as error:
             if any(words in str(error).lower() for words in NO_REQUEUE):
                 raise kept from error

@@ -12,12 +12,17 @@ from fleet.adapters.slurm.values import gpus, hosts, moment, number, states
 from fleet.ports.gangs import GangObject, Match, Member, Need, Part, ReasonCode, Ref, Said, Toleration
 from fleet.ports.shapes import strings, text
 
-WAITING, RUNNING = frozenset({"PENDING"}), frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING"})
-REQUEUED = frozenset({"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
+_WAITS = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+_HOLDS = frozenset({
+    "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "POWER_UP_NODE", "RESIZING", "STOPPED", "SIGNALING",
+    "STAGE_OUT", "EXPEDITING",
+})  # fmt: skip
+"""States of a job that has nodes. Up to 22.05 a job tells one word, so that a flag stands there for its state."""
 EVERY_TAINT = (Toleration("", "Exists", "", ""),)
 """On a node that Kubernetes knows too its taints keep pods away: Slurm does not know them."""
 REASONS: dict[str, ReasonCode] = {
     "Resources": "CAPACITY",
+    "Constraints": "CAPACITY",
     "Priority": "PRIORITY_BEHIND",
     "ReqNodeNotAvail": "NODE_UNHEALTHY",
     "NodeDown": "NODE_UNHEALTHY",
@@ -52,29 +57,45 @@ REASONS: dict[str, ReasonCode] = {
     "PowerNotAvail": "CAPACITY",
     "PowerReserved": "CAPACITY",
     "MpiPortsBusy": "CAPACITY",
+    "MaxMemPerLimit": "EXCEEDS_MAX",
+    "SchedDefer": "ADMISSION_CHECK",
+    "SystemFailure": "BIND_FAILED",
+    "JobLaunchFailure": "BIND_FAILED",
     "BurstBufferResources": "ADMISSION_CHECK",
     "BurstBufferStageIn": "ADMISSION_CHECK",
     "BurstBufferOperation": "SUSPENDED",
     "FedJobLock": "ADMISSION_CHECK",
     "ReservationInvalid": "SUSPENDED",
 }
-_LIMITS = ("Assoc", "QOS", "MaxCpu", "MaxGRES", "MaxJobs", "MaxNode", "MaxTRES", "MaxMem", "MaxBilling", "MaxSubmit")
+_OF_THE_LAST_RUN = frozenset({"NonZeroExitCode", "RaisedSignal", "TimeLimit", "InactiveLimit", "OutOfMemory", "None"})
+"""Why the run before has ended, which a requeued job still says: nothing of why it waits now."""
+_LIMITS, _OF_AN_ACCOUNT = ("Assoc", "QOS"), "PerAccount"
 _OF_ONE_JOB = (
     "PerJob",
     "PerNode",
     "QOSMin",
     "MaxWallDuration",
 )  # limits that the job breaks by itself: it never starts
-_UNAVAILABLE = "Nodes required for job are DOWN, DRAINED or reserved"
+_SAID: tuple[tuple[str, ReasonCode], ...] = (
+    ("Nodes required for job are", "NODE_UNHEALTHY"),
+    ("Reserved for maintenance", "ADMISSION_CHECK"),
+    ("reserved for other job", "PRIORITY_BEHIND"),  # of nodes planned for somebody in front, too
+)
+"""What is said behind the reason, or instead of it, goes before the reason."""
+
+
+def waits(raw: dict[str, Any]) -> bool:
+    """For nodes. One that is requeued waits while it still ends on those it had."""
+    state = states(raw.get("job_state"))
+    return "PENDING" in state or bool(state & _WAITS and not state & _HOLDS)
 
 
 def is_open(raw: dict[str, Any]) -> bool:
-    return bool(states(raw.get("job_state")) & (WAITING | RUNNING))
+    return waits(raw) or bool(states(raw.get("job_state")) & _HOLDS)
 
 
 def gang(raw: dict[str, Any]) -> GangObject:
-    state = states(raw.get("job_state"))
-    waits = bool(state & WAITING)
+    state, waiting = states(raw.get("job_state")), waits(raw)
     nodes = number(raw.get("node_count")) or 1
     need = need_of(raw, nodes)
     reason = text(raw.get("state_reason"))
@@ -87,15 +108,15 @@ def gang(raw: dict[str, Any]) -> GangObject:
         priority=number(raw.get("priority")) or 0,
         created_at=moment(raw.get("submit_time")),
         waits_since=eligible,
-        started_at=None if waits else moment(raw.get("start_time")),
-        suspended=waits and meaning(reason, "") == "SUSPENDED",
+        started_at=None if waiting else moment(raw.get("start_time")),
+        suspended=waiting and meaning(reason, "") == "SUSPENDED",
         admitted=None,
         phase=" ".join(sorted(state)),
         wanted=nodes,
         minimum=nodes,
         parts=(Part("", nodes, minimum=nodes, need=need),),
-        said=tuple(_said(raw, reason)) if waits else (),
-        planned_nodes=hosts(raw.get("scheduled_nodes")) if waits else (),
+        said=tuple(_said(raw, reason)) if waiting else (),
+        planned_nodes=hosts(raw.get("scheduled_nodes")) if waiting else (),
         guarantee="whole",
     )
 
@@ -106,7 +127,7 @@ def ref_of(raw: dict[str, Any]) -> Ref:
 
 
 def members(raw: dict[str, Any]) -> list[Member]:
-    if states(raw.get("job_state")) & WAITING:
+    if waits(raw):
         return []
     ref, names = ref_of(raw), hosts(raw.get("nodes"))
     need = need_of(raw, max(1, len(names)))
@@ -138,7 +159,7 @@ def need_of(raw: dict[str, Any], nodes: int) -> Need:
         per_node = per_task * tasks
     if not per_node:
         per_node = gpus(raw.get("tres_per_socket")) * (number(raw.get("sockets_per_node")) or 1)
-    if not per_node and not states(raw.get("job_state")) & WAITING:
+    if not per_node and not waits(raw):
         per_node = -(-_given(raw) // nodes)
     cores = max(number(raw.get("minimum_cpus_per_node")) or 1, -(-(number(raw.get("cpus")) or 1) // nodes))
     asked = tuple(hosts(raw.get("required_nodes")))
@@ -179,24 +200,22 @@ def _is_exclusive(raw: dict[str, Any]) -> bool:
 
 
 def meaning(reason: str, description: str) -> ReasonCode:
-    if _UNAVAILABLE in description:
-        return "NODE_UNHEALTHY"
-    if "reserved for other job" in description:  # 24.11 says so of nodes planned for somebody in front, too
-        return "PRIORITY_BEHIND"
+    told = f"{reason} {description}".replace("_", " ")
+    for words, code in _SAID:
+        if words in told:
+            return code
     word = reason.strip("()").partition(",")[0]  # some tools put a list of nodes behind it
     found = REASONS.get(word) or REASONS.get(word.replace(" ", "_"))
     if found is not None:
         return found
     if word.startswith(_LIMITS):
         return "EXCEEDS_MAX" if any(part in word for part in _OF_ONE_JOB) else "QUOTA"
-    if word.replace("_", " ").startswith("Nodes required for job are"):
-        return "NODE_UNHEALTHY"
-    return "UNKNOWN"
+    return "QUOTA" if word.endswith(_OF_AN_ACCOUNT) else "UNKNOWN"
 
 
 def _said(raw: dict[str, Any], reason: str) -> list[Said]:
     described = text(raw.get("state_description"))
-    if not reason or reason == "None":
+    if not reason or reason in _OF_THE_LAST_RUN:
         return []
     words = f"{reason}: {described}" if described else reason
     at = moment(raw.get("last_sched_evaluation"))

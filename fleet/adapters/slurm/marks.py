@@ -15,7 +15,9 @@ _BEFORE = " | before: "
 _MARK = re.compile(
     r"Muster hold (?P<value>\S+) by (?P<by>[\w.-]+)(?:: (?P<why>.*?))?(?: \| before: (?P<before>.*))?", re.DOTALL
 )
-_APPENDED = re.compile(r"(?: : reboot \w+)+$")  # slurmctld's own remark behind a reason
+_APPENDED = re.compile(
+    r"(?: : (?:reboot (?:\w+|timed out)|ResumeTimeout reached))+$"
+)  # slurmctld's own remark behind a reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from fleet.ports.cluster import Change, ClusterReader, EventSeen, NodeSeen, PodS
 from fleet.ports.errors import NotFound
 
 GROUP = "slurm"
+EXTERNAL = "EXTERNAL"
+"""A node without a slurmd: what Slurm places there comes as pods, which Kubernetes knows."""
 
 
 class BesideReader:
@@ -32,6 +34,8 @@ class BesideReader:
         except NotFound:
             return found
         states = set(seen.ready_reason.split("+"))
+        if EXTERNAL in states:
+            return found
         if (seen.unschedulable and not states & BUSY) or any(pod.slurm for pod in self._inner.pods_on(node)):
             return found
         return [*found, RequestSeen(GROUP, "node", called, seen.ready_reason, False, None)]

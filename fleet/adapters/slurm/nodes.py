@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fleet.adapters.slurm.values import gpus, number, states
+from fleet.adapters.slurm.values import gpus, number, states, words
 from fleet.ports.gangs import GangObject, Offer, QueueObject, Quota, Ref, Said
-from fleet.ports.shapes import strings, text
+from fleet.ports.shapes import text
 
 OUT = frozenset({
     "DRAIN", "DRAINED", "DRAINING", "DOWN", "FAIL", "FAILING", "ERROR", "FUTURE", "INVALID_REG", "MAINTENANCE", "MAINT",
@@ -34,7 +34,7 @@ def offer(raw: dict[str, Any], planned: dict[str, str]) -> Offer:
         memory_mib=memory,
         memory_mib_used=memory_taken,
         out=why_out(state, text(raw.get("reason"))),
-        partitions=strings(raw.get("partitions")),
+        partitions=words(raw.get("partitions")),
         reserved_for=planned.get(name, ""),
     )
 

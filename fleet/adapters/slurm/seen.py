@@ -10,6 +10,7 @@ the node is neither drained nor reserved any more.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from ipaddress import ip_address
@@ -20,14 +21,17 @@ from fleet.adapters.slurm import marks, reservations
 from fleet.adapters.slurm.reservations import Reservation
 from fleet.adapters.slurm.values import gpus, moment, number, states, words
 from fleet.ports.cluster import HOLD_ANNOTATION, SLURM_OUT, SLURM_WORK, NodeSeen
-from fleet.ports.shapes import strings, text
+from fleet.ports.shapes import text
 
 DRAIN = frozenset({"DRAIN", "DRAINED", "DRAINING"})
 MAINTENANCE = frozenset({"MAINTENANCE", "MAINT"})
-KEPT = DRAIN | MAINTENANCE | {"DOWN", "FAIL", "FAILING", "ERROR", "BLOCKED", "FUTURE", "INVALID_REG"}
+KEPT = DRAIN | MAINTENANCE | {"DOWN", "FAIL", "FAILING", "ERROR", "FUTURE"}
+"""What somebody's will is, or may be. BLOCKED is none (a job has the rest of its block), nor is INVALID_REG."""
 REBOOTS = frozenset({"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
 UNTOLD = frozenset({"UNKNOWN", "FUTURE", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"})
-SLURMS_OWN = ("Not responding", "Node unexpectedly rebooted")
+SLURMS_OWN = re.compile(
+    r"Not responding|Node unexpectedly rebooted|(?:.* : )?(?:reboot timed out|ResumeTimeout reached)"
+)
 """Reasons that slurmctld gives by itself: nobody's will, so such a node is not ready and not held."""
 PARTITION, FEATURE, FIRST = "partition/", "feature/", "partition"
 
@@ -84,7 +88,7 @@ def held(state: frozenset[str], reason: str, ours: Reservation | None = None) ->
 def _kept(state: frozenset[str], reason: str) -> frozenset[str]:
     """What of its state is somebody's will. Down by slurmctld's own word is none, and a reboot of a node lies in it."""
     found = state & (KEPT | REBOOTS)
-    if not state & DRAIN and (reason.startswith(SLURMS_OWN) or "NOT_RESPONDING" in state):
+    if not state & DRAIN and (SLURMS_OWN.match(reason) or "NOT_RESPONDING" in state):
         found -= {"DOWN"}
     return found
 
@@ -92,7 +96,7 @@ def _kept(state: frozenset[str], reason: str) -> frozenset[str]:
 def _ready(state: frozenset[str], reason: str, booted: datetime | None) -> bool | None:
     if state & UNTOLD or not state:
         return None
-    if "DOWN" in state and ("NOT_RESPONDING" in state or booted is None or reason.startswith(SLURMS_OWN)):
+    if "DOWN" in state and ("NOT_RESPONDING" in state or booted is None or SLURMS_OWN.match(reason) is not None):
         return False
     return not state & {"REBOOT_ISSUED", "INVALID_REG", "ERROR"}
 
@@ -113,7 +117,7 @@ def _annotations(ours: marks.Mark | None, reason: str, user: str, kept: frozense
 
 
 def _labels(raw: dict[str, Any]) -> dict[str, str]:
-    partitions = strings(raw.get("partitions"))
+    partitions = words(raw.get("partitions"))
     found = {f"{PARTITION}{name}": "" for name in partitions}
     found |= {f"{FEATURE}{name}": "" for name in words(raw.get("active_features"))}
     return found | ({FIRST: partitions[0]} if partitions else {})

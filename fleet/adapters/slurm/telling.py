@@ -23,7 +23,13 @@ _USER, _RESERVATION = re.compile(r"[A-Za-z0-9_][\w.@-]*"), re.compile(r"[A-Za-z0
 _UNKNOWN = ("invalid node name", "invalid job id", "requested reservation is invalid")
 _DENIED = ("permission denied", "access denied", "invalid user id", "authentication", "invalid account")
 _AWAY = ("unable to contact", "connection refused", "communication", "timed out")
-NO_REQUEUE = ("requested operation not supported", "operation disabled", "job is not requeueable")
+NO_REQUEUE = (
+    "operation not supported",
+    "operation disabled",
+    "presently disabled",
+    "only batch jobs",
+    "not requeueable",
+)
 
 
 class Telling:
@@ -31,8 +37,12 @@ class Telling:
         self.rest = Slurmrestd(connection)
         self._scontrol = scontrol
 
-    def drain(self, node: str, reason: str) -> None:
-        self._node(node, {"state": ["DRAIN"], "reason": reason}, "state=drain", f"reason={reason}")
+    def drain(self, node: str, reason: str, *, ends: bool = False) -> None:
+        """`ends`: whoever drained it before set a time at which Slurm resumes it; ours has none."""
+        body: dict[str, Any] = {"state": ["DRAIN"], "reason": reason}
+        never = {"resume_after": {"set": True, "infinite": True, "number": 0}} if ends else {}
+        also = ("resumeafter=infinite",) if ends else ()
+        self._node(node, body | never, "state=drain", f"reason={reason}", *also)
 
     def resume(self, node: str) -> None:
         self._node(node, {"state": ["RESUME"]}, "state=resume")

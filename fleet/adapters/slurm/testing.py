@@ -17,11 +17,11 @@ from typing import Any
 from fleet.adapters.slurm import Space, scripts, submitting
 from fleet.adapters.slurm.lending import OPEN, Lending
 from fleet.adapters.slurm.telling import Telling
-from fleet.adapters.slurm.values import moment, number, states
+from fleet.adapters.slurm.values import moment, number, states, words
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import JOB_DEADLINE, JobRequest, JobSeen
 from fleet.ports.errors import NotFound, PermanentError, TemporaryError
-from fleet.ports.shapes import items, strings, text
+from fleet.ports.shapes import items, text
 
 RUNS = OPEN - {"PENDING", "REQUEUED", "CONFIGURING"}
 HELD = ("held", "hold")
@@ -56,7 +56,7 @@ class Testing:
         if self._jobs(name) or self._left(name)[1] is not None:
             return
         reservation, mark, raw = self._lending.prepare(request.node)
-        partition = next(iter(strings(raw.get("partitions"))), "")
+        partition = next(iter(words(raw.get("partitions"))), "")
         version = int(self._telling.rest.version.rsplit(".", 1)[1])
         body = submitting.payload(request, name, reservation, partition, mark.text, self._space, version)
         try:

@@ -114,8 +114,8 @@ def _expanded(word: str) -> Iterator[str]:
         yield word
         return
     for middle in word[start + 1 : end].split(","):
-        for tail in _expanded(word[end + 1 :]):
-            for part in _counted(middle.strip()):
+        for part in _counted(middle.strip()):
+            for tail in _expanded(word[end + 1 :]):
                 yield word[:start] + part + tail
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from fleet.adapters.slurm.jobs import WAITING, is_open, need_of
+from fleet.adapters.slurm.jobs import is_open, need_of, waits
 from fleet.adapters.slurm.values import hosts, moment, number, states
 from fleet.ports.cluster import SLURM_JOB, PodSeen
 from fleet.ports.shapes import text
@@ -19,7 +19,7 @@ KILL_WAIT = 30  # seconds between SIGTERM and SIGKILL by default
 
 def running(raw: dict[str, Any]) -> list[PodSeen]:
     """One for each node that it holds."""
-    if not is_open(raw) or states(raw.get("job_state")) & WAITING:
+    if not is_open(raw) or waits(raw):
         return []
     nodes = hosts(raw.get("nodes"))
     gpus = need_of(raw, max(1, len(nodes))).gpus
@@ -28,7 +28,7 @@ def running(raw: dict[str, Any]) -> list[PodSeen]:
 
 def waiting(raw: dict[str, Any]) -> PodSeen | None:
     """One for the whole job."""
-    if not states(raw.get("job_state")) & WAITING:
+    if not waits(raw):
         return None
     return _pod(raw, "", 0, need_of(raw, number(raw.get("node_count")) or 1).gpus)
 
@@ -39,7 +39,13 @@ def job_of(pod: PodSeen) -> str:
 
 
 def may_requeue(raw: dict[str, Any]) -> bool:
-    return raw.get("requeue") is not False and number(raw.get("requeue")) != 0
+    """Neither one that was submitted so, nor one without a script: somebody sits before it."""
+    return not any(raw.get(key) is False or number(raw.get(key)) == 0 for key in ("requeue", "batch_flag"))
+
+
+def leader_of(raw: dict[str, Any], job: str) -> str:
+    """The number by which the whole of it is requeued: parts of a heterogeneous job only go together."""
+    return str(number(raw.get("het_job_id")) or job)
 
 
 def _pod(raw: dict[str, Any], node: str, rank: int, gpus: int) -> PodSeen:

@@ -63,6 +63,8 @@ def test_a_host_that_slurm_gives_work_to_is_waited_for(beside: Callable[..., Clu
         (["MIXED", "DRAIN"], False),
         (["IDLE", "COMPLETING", "DRAIN"], False),
         (["DOWN"], True),
+        (["IDLE", "EXTERNAL"], True),  # without a slurmd: its jobs are pods
+        (["MIXED", "EXTERNAL"], True),
     ],
 )
 def test_it_is_free_when_slurm_is_drained_there_and_nothing_is_left(

@@ -205,6 +205,21 @@ def test_a_job_that_may_not_be_requeued_is_waited_for(
     until(lambda: job not in real.jobs())
 
 
+def test_an_interactive_job_is_waited_for_and_a_heterogeneous_one_goes_whole(
+    real: Slurm, reader: ClusterReader, actor: ClusterActor
+) -> None:
+    real.run("salloc", "--no-shell", "--nodes=1", "--nodelist=gpu-03")
+    (rank,) = reader.pods_on("gpu-03")
+    with pytest.raises(EvictionBlocked):
+        actor.evict(rank)
+    parts = ("--nodelist=gpu-01", "--requeue", "--output=/dev/null", ":", "--nodelist=gpu-04")
+    first = int(real.run("sbatch", "--parsable", "--nodes=1", *parts, "--wrap=exec sleep 600"))
+    until(lambda: real.jobs().get(first + 1) == "RUNNING")
+    (rank,) = reader.pods_on("gpu-04")
+    actor.evict(rank)
+    until(lambda: {real.jobs()[first], real.jobs()[first + 1]} == {"PENDING"})
+
+
 def test_no_name_reaches_further_than_one_node(real: Slurm, actor: ClusterActor) -> None:
     for name in ("gpu-[01-04]", "gpu-01,gpu-02", "ALL gpu-01", ""):
         with pytest.raises(PortError):

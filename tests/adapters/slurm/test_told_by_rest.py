@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from fleet.adapters.slurm.telling import NODES_BY_REST, REQUEUE_BY_REST
 from fleet.ports.cluster import HOLD_ANNOTATION, SLURM_OUT, SLURM_WORK, ClusterActor, HoldRequest
 from fleet.ports.errors import (
     Conflict,
+    EvictionBlocked,
     MissingRight,
     NotFound,
     PermanentError,
@@ -89,6 +91,36 @@ def test_a_job_is_requeued_by_rest_where_the_version_can(server: Server, version
         acts(fake).evict(rank)
         asked = f"job/{fake.data['jobs'][0]['job_id']}/requeue?Incomplete=true"
         assert [(how, what) for how, what, _ in fake.told] == [("GET", asked)]
+
+
+def test_a_part_of_a_heterogeneous_job_is_requeued_with_the_whole(server: Server) -> None:
+    fake = server(45)
+    first, second, *_ = fake.data["jobs"]
+    second |= {"job_state": ["RUNNING"], "nodes": "gpu-01", "het_job_id": {"set": True, "number": first["job_id"]}}
+    (rank,) = adapter.reader(reads(fake)).pods_on("gpu-01")
+    acts(fake).evict(rank)
+    assert [what for _, what, _ in fake.told] == [f"job/{first['job_id']}/requeue?Incomplete=true"]
+
+
+@pytest.mark.parametrize("told", [{"batch_flag": False}, {"batch_flag": 0}, {"requeue": False}, {"requeue": 0}])
+def test_what_may_not_be_requeued_is_kept_like_a_pod_behind_a_budget(server: Server, told: dict[str, Any]) -> None:
+    """Somebody sits before an interactive job: Slurm requeues batch jobs alone."""
+    fake = server(45)
+    fake.data["jobs"][0] |= {"job_state": ["RUNNING"], "nodes": "gpu-01", **told}
+    (rank,) = adapter.reader(reads(fake)).pods_on("gpu-01")
+    with pytest.raises(EvictionBlocked):
+        acts(fake).evict(rank)
+    assert not fake.told
+
+
+def test_a_drain_that_would_end_by_itself_ends_no_more_under_our_hold(server: Server) -> None:
+    fake = server(42)
+    fake.node("gpu-08")["resume_after"] = {"set": True, "infinite": False, "number": 4_000_000_000}
+    hold(fake, "gpu-08")
+    hold(fake, "gpu-01")
+    bodies = {what: body for _, what, body in fake.told}
+    assert bodies["node/gpu-08"]["resume_after"]["infinite"] is True
+    assert "resume_after" not in bodies["node/gpu-01"]
 
 
 def test_a_requeue_that_broke_off_has_an_unknown_outcome_though_it_is_asked_with_get(server: Server) -> None:
