@@ -21,9 +21,7 @@ JOB_STATES = frozenset({"PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"})
 _USAGE = re.compile(
     r"([\d.]+)/([\d.]+) GPU\b(?: \(([\d.]+) used of ([\d.]+) reserved in placement groups\))?"
 )  # of "Total Usage"
-_SHAPE = re.compile(
-    r"(\{[^{}]*\})(?: \* (\d{1,9}))?"
-)  # what one waiting task or bundle asks for, times so many bundles
+_SHAPE = re.compile(r"(\{[^{}]*\})(?: \* (\d{1,9}))?")  # what a task or bundle asks for, times so many bundles
 _ASKED = re.compile(r"'GPU': ([\d.]+)")
 _LAST_MS = 253_370_764_800_000  # in the year 9000
 Entry = TypeVar("Entry")
@@ -109,8 +107,8 @@ def usage(formatted: str) -> tuple[float, float, float] | None:
 
 
 def largest_ask(formatted: str) -> float | None:
-    """Most GPUs that one waiting task, actor or bundle asks of a node; None when none waits. The bundles of a group that
-    is packed strictly must share one."""
+    """Most GPUs that one waiting task, actor or bundle asks of a node; None when none waits. All bundles of a group
+    that is packed strictly must share one."""
     lines = formatted.partition("Demands:")[2].splitlines()
     return max((asked for line in lines if (asked := _asked(line))), default=None)
 

@@ -29,10 +29,12 @@ _MEANS: tuple[tuple[str, ReasonCode], ...] = (
     ("placement rule", "QUEUE_STOPPED"),
     ("headroom", "QUOTA"),
     ("topology", "TOPOLOGY"),
+    ("node affinity", "CAPACITY"),  # of the nodes it may use none has room
     ("affinity", "TOPOLOGY"),
     ("unschedulable", "NODE_UNHEALTHY"),
     ("node is not schedulable", "NODE_UNHEALTHY"),
     ("not ready", "NODE_UNHEALTHY"),
+    ("taint", "CAPACITY"),
     ("preemption", "CAPACITY"),  # it was tried and frees too little
     ("nodes", "CAPACITY"),
     ("fit", "CAPACITY"),
@@ -121,8 +123,9 @@ def _waits(raw: dict[str, Any]) -> Iterator[Said]:
     told: dict[str, datetime | None] = {}
     for request in items(raw.get("requests")):
         log = items(request.get("allocationLog"))
-        last = max(log, key=lambda one: amount(one.get("lastOccurrence")) or 0, default=None)
-        if last is None or not text(last.get("message")):
+        latest = max(range(len(log)), key=lambda n: (amount(log[n].get("lastOccurrence")) or 0, n), default=None)
+        last = {} if latest is None else log[latest]
+        if not text(last.get("message")):
             continue
         at, words = nanoseconds(last.get("lastOccurrence")), text(last.get("message"))
         known = told.get(words)

@@ -56,7 +56,7 @@ def _queue(raw: dict[str, Any], name: str, partition: str, waiting: dict[str, in
         quotas=quotas,
         share=max(shares, default=None),
         share_text="allocated / guaranteed" if shares else "",
-        waiting=waiting.get(name, 0) if raw.get("isLeaf") is True else None,
+        waiting=waiting.get(name, 0) if raw.get("isLeaf") in (True, "true") else None,  # a text in old releases
         running=count(raw.get("runningApps")),
         said=(Said("QUEUE_STOPPED", f"The queue is {status}.", None, "YuniKorn queue"),) if stopped else (),
     )
