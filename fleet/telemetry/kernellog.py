@@ -38,12 +38,14 @@ _UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 @dataclass(frozen=True, slots=True)
 class KernelLine:
     """`node_claim` as the shipper wrote it; `at` is None when the record tells no time (then use that of receipt).
-    `others` are names of a host that the same record or line tells besides: none of them may be another node."""
+    `others` are names of a host that the same record or line tells besides: none of them may be another node. `boot` is
+    the boot that it was written in, where the journal says so."""
 
     node_claim: str
     at: datetime | None
     text: str
     others: tuple[str, ...] = ()
+    boot: str = ""
 
 
 @dataclass(slots=True)
@@ -75,19 +77,20 @@ def take_record(record: Any, batch: Batch) -> None:
     elif not logrecords.of_kernel(said):
         batch.rejected["not_kernel"] += 1
     else:
-        at, hosts = _time(said, batch.rejected), logrecords.hosts(said)
+        whole = KernelLine("", _time(said, batch.rejected), text, tuple(logrecords.hosts(said)), logrecords.boot(said))
         for line in _LINE_END.split(text) if "\n" in text or "\r" in text else (text,):
-            _take_line(line.strip(), at, hosts, batch)
+            _take_line(line.strip(), whole, batch)
 
 
-def _take_line(text: str, at: datetime | None, hosts: list[str], batch: Batch) -> None:
+def _take_line(text: str, whole: KernelLine, batch: Batch) -> None:
+    """One line of a record's text; `whole` is what the record says of all of them."""
     if not text:
         return
-    head = kernelhead.read(text)
+    head, at = kernelhead.read(text), whole.at
     own = kernelhead.at(head.text, at) if head.end else None
     if own is not None and _FIRST_YEAR <= own.year <= _LAST_YEAR and (at is None or own < at):
         at = own
-    names = list(dict.fromkeys((*hosts, head.host) if head.host else hosts))
+    names = tuple(dict.fromkeys((*whole.others, head.host))) if head.host else whole.others
     if not head.kernel:
         batch.rejected["not_kernel"] += 1
     elif not names:
@@ -96,7 +99,7 @@ def _take_line(text: str, at: datetime | None, hosts: list[str], batch: Batch) -
         batch.rejected["too_many"] += 1
     else:
         claim, *others = (name[:MAX_HOST] for name in names)
-        batch.lines.append(KernelLine(claim, at, text[:MAX_TEXT], tuple(others)))
+        batch.lines.append(KernelLine(claim, at, text[:MAX_TEXT], tuple(others), whole.boot))
 
 
 def _records(body: bytes, rejected: Counter[str]) -> Iterator[Any]:

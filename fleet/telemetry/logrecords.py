@@ -9,6 +9,7 @@ may write a line that looks like the kernel's; only the kernel may take a node o
 from __future__ import annotations
 
 import re
+import uuid
 from typing import Any
 
 _TEXT = ("log", "message", "msg", "short_message")
@@ -83,6 +84,14 @@ def hosts(record: Record) -> list[str]:
 
 def _name(value: Any) -> str:
     return plain(value).strip() if isinstance(value, str) else ""
+
+
+def boot(record: Record) -> str:
+    """The boot that the record is of, as nodes tell theirs; empty where the journal did not say."""
+    try:
+        return str(uuid.UUID(_name(record.get("boot_id"))))
+    except ValueError:
+        return ""
 
 
 def of_kernel(record: Record) -> bool:

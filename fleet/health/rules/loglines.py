@@ -2,7 +2,8 @@
 
 Decides at once and from one line, its node's facts, the tables and the site's words on them; never waits for a cycle.
 Refuses to let 43 and 45 stand for themselves (they follow another fault), lets 154 outrank the table, and keeps what is
-older than the node's horizon as history. Lines of other parts are rules of their own, in `lines`; where a site wants
+older than the node's horizon as history; a line that names the boot which runs is never older than that boot, though
+it came before the node told of it. Lines of other parts are rules of their own, in `lines`; where a site wants
 several of them, they are counted within the rule's window. A line's time is corrected by the node's measured clock
 error, and never lies in the future.
 """
@@ -63,6 +64,7 @@ class KernelLines:
         if signal is None:
             return []
         at = self._when(line, facts.name, now)
+        facts = _in_its_boot(line, facts, at)
         self.findings.counts["line_" + signal.kind] += 1
         if signal.kind in ("xid", "off_bus"):
             return self._xid(signal, line, facts, at, now)
@@ -192,3 +194,11 @@ class KernelLines:
         newest = max(causes, key=lambda finding: finding.seen_at).edge
         extra = {"recovery_line": evidence["line"]}
         return self.findings.ask((node, device, newest.cause), what.action, what.severity, extra, now)
+
+
+def _in_its_boot(line: KernelLine, facts: NodeFacts, at: datetime) -> NodeFacts:
+    """The node as it is in the boot that the line names. What a driver says while it loads is written a minute before
+    the kubelet tells of the boot: it is no history, and that boot does not end it."""
+    if not line.boot or (line.boot != facts.boot_id and at < facts.horizon):
+        return facts
+    return replace(facts, boot_id=line.boot, boot_at=None)

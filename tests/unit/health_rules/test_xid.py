@@ -9,6 +9,8 @@ import pytest
 from fleet.health.rules import xid
 from tests.unit.health_rules.world import START, World, told, uuid
 
+LOST = "NVRM: Xid (PCI:0000:1e:00): 79, GPU has fallen off the bus."
+
 
 @pytest.fixture
 def world() -> World:
@@ -111,6 +113,33 @@ def test_a_line_older_than_connection_boot_or_remediation_is_history(world: Worl
 def test_after_effects_never_stand_for_themselves(world: World, code: int) -> None:
     assert world.xid(code) == []
     assert world.open() == set()
+
+
+def test_a_line_of_the_boot_that_runs_is_no_history_though_the_node_told_of_the_boot_later(world: World) -> None:
+    """A driver that loads writes a minute before the kubelet reports the boot."""
+    world.pass_time(600)
+    world.change(boot_id="boot-2", boot_at=world.now)
+    assert not world.say(LOST, ago=60)  # nothing says of which boot it is
+    assert not world.say(LOST, ago=60, boot="boot-1")
+    assert world.say(LOST, ago=60, boot="boot-2")
+    world.scrape()
+    assert world.open() == {("n1", uuid(3), "xid-79")}
+
+
+def test_a_line_that_comes_before_the_node_told_of_its_boot_is_kept_by_that_boot(world: World) -> None:
+    assert world.say(LOST, boot="boot-2")
+    world.pass_time(40)
+    world.change(boot_id="boot-2", boot_at=world.now)
+    world.scrape()
+    assert world.open() == {("n1", uuid(3), "xid-79")}
+    world.reboot()
+    assert [edge.kind for edge in world.scrape() if edge.cause == "xid-79"] == ["cleared"]
+
+
+@pytest.mark.parametrize("border", ["connected_at", "remediated_at"])
+def test_a_line_of_the_boot_that_runs_may_still_be_history(world: World, border: str) -> None:
+    world.change(**{border: world.now})
+    assert not world.say(LOST, ago=5, boot="boot-1")
 
 
 def test_a_latched_xid_survives_silence_and_ends_with_a_new_boot(world: World) -> None:

@@ -99,9 +99,9 @@ class World:
     def fail(self, job: str, node: str = "n1") -> None:
         self.intake.failed(self.frame.target(node, job, 15.0), f"{job} on {node} did not answer in time.")
 
-    def say(self, text: str, node: str = "n1", ago: float = 0.0) -> list[Edge]:
-        """The kernel of a node writes a line."""
-        line = KernelLine(node, self.now - timedelta(seconds=ago), text)
+    def say(self, text: str, node: str = "n1", ago: float = 0.0, boot: str = "") -> list[Edge]:
+        """The kernel of a node writes a line; `boot` is the boot that its journal names."""
+        line = KernelLine(node, self.now - timedelta(seconds=ago), text, boot=boot)
         return self.engine.on_kernel_line(line, self.facts[node], self.now)
 
     def xid(self, code: int, gpu: int = 3, detail: str = "something", node: str = "n1", ago: float = 0.0) -> list[Edge]:

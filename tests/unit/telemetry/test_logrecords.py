@@ -128,3 +128,18 @@ def test_every_host_that_a_record_names_is_told() -> None:
     assert (line.node_claim, line.others) == ("n1", ("relay", "n7"))
     (line,) = read({**RECORD, "kubernetes": {"node_name": "n2"}}).lines
     assert (line.node_claim, line.others) == ("n2", ())
+
+
+@pytest.mark.parametrize(
+    ("told", "boot"),
+    [
+        ({"_BOOT_ID": "0F1E2D3C4B5A69788796A5B4C3D2E1F0"}, "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"),
+        ({"boot_id": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"}, "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"),
+        ({"BOOT_ID": "last"}, ""),
+        ({"_BOOT_ID": 7}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_boot_of_a_line_is_told_as_nodes_tell_theirs(told: dict[str, Any], boot: str) -> None:
+    (line,) = read({**RECORD, **told}).lines
+    assert line.boot == boot
