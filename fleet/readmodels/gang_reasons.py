@@ -188,14 +188,14 @@ def _of_nodes(facts: Mapping[str, Any], blockers: Sequence[Mapping[str, Any]]) -
 
 
 def _of_room(code: ReasonCode, facts: Mapping[str, Any]) -> str:
-    if not facts.get("needs"):
+    if not facts.get("needs") or (code == "TOPOLOGY" and not facts.get("level")):
         return str(_PLAIN[code])
     filled = {
         "members": members(facts.get("lacking") or 0),
         "needs": gpus(facts.get("needs") or 0),
         "free": gpus(facts.get("free") or 0),
         "slots": f"{facts.get('slots') or 0:,}",
-        "level": facts.get("level") or _("its domain"),
+        "level": facts.get("level"),
     }
     if code == "TOPOLOGY":
         text = _("It lacks %(members)s. There is room, but not inside one domain of %(level)s.")

@@ -69,7 +69,8 @@ def judge(gang: Gang, answers: Answers, queue: QueueObject | None = None, ahead:
         return _in_its_words(gang, said, ahead)
     answer = answers.of(gang)
     if not answers.ever(gang):
-        return _of_room("EXCEEDS_MAX", gang, answer, said)
+        checked = "ADMISSION_CHECK" in said  # what is asked there may add nodes
+        return _of_room("ADMISSION_CHECK" if checked else "EXCEEDS_MAX", gang, answer, said)
     if answer.fits:
         return _has_room(gang, answer, said, ahead)
     return _lacks_room(gang, answer, said)

@@ -149,6 +149,13 @@ def test_an_open_check_is_told_when_there_is_room() -> None:
     assert reason.code == "ADMISSION_CHECK"
 
 
+def test_an_open_check_comes_before_what_never_fits_for_it_may_add_nodes() -> None:
+    big = a_gang("llm", 9, said=(said("ADMISSION_CHECK", "The check dws-prov is Pending."),))
+    reason = diagnose(big, *a_scene(a_room("a")))
+    assert (reason.code, reason.raw) == ("ADMISSION_CHECK", "The check dws-prov is Pending.")
+    assert diagnose(a_gang("llm", 9, said=(said("PRIORITY_BEHIND"),)), *a_scene(a_room("a"))).code == "EXCEEDS_MAX"
+
+
 def test_a_level_that_no_node_has_is_left_to_the_schedulers_words() -> None:
     gang = a_gang("llm", 1, topology=Topology("tier-2", required=True), said=(said("TOPOLOGY", "no hypernode"),))
     reason = diagnose(gang, *a_scene(a_room("a")))

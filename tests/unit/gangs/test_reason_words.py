@@ -23,6 +23,8 @@ from fleet.readmodels.gang_reasons import told
         ("EXCEEDS_MAX", {"fits": False, "needs": 0}, "", "every node were whole and empty"),
         ("EXCEEDS_MAX", {"fits": False, "needs": 8}, "", "8 GPUs more"),
         ("EXCEEDS_MAX", {"fits": None}, "", "more than its queue may ever use"),
+        ("TOPOLOGY", {"needs": 8, "lacking": 1}, "", "finds no domain of the topology"),
+        ("TOPOLOGY", {"needs": 8, "lacking": 1, "level": "rack"}, "", "not inside one domain of rack"),
         ("QUEUE_STOPPED", {}, "team-a", "team-a lets nothing in: it is stopped, is not ready or does not exist"),
         ("QUEUE_STOPPED", {}, "", "does not exist"),
     ],
