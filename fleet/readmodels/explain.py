@@ -28,7 +28,7 @@ from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.playbooks import plan_for
 from fleet.policy import approvals
 from fleet.policy.models import Approval
-from fleet.readmodels import reasons
+from fleet.readmodels import phrases, reasons
 from fleet.readmodels.totals import SCOPED
 
 OVERDUE = timedelta(seconds=90)
@@ -120,7 +120,7 @@ def of_workflow(workflow: Workflow, now: datetime) -> Wait | None:
         return _overdue(workflow, now) if workflow.state == WorkflowState.RUNNING else None
     code = workflow.blocked_code or ("approval" if workflow.state == WorkflowState.WAITING else "internal_error")
     since, until = workflow.blocked_since or workflow.created_at, workflow.blocked_until
-    text = reasons.told(reasons.of(code), workflow.blocked_text)
+    text = phrases.told(reasons.told(reasons.of(code), workflow.blocked_text))
     return Wait(code, text, since, max(until, now) if until else None)
 
 

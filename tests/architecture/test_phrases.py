@@ -49,6 +49,48 @@ def test_every_title_of_the_own_playbooks_is_known() -> None:
     assert sorted(found - set(phrases.PHRASES)) == []
 
 
+SLURM = [*sorted((ROOT / "fleet" / "adapters" / "slurm").glob("*.py")), ROOT / "fleet" / "wiring_slurm.py"]
+FILLED = {"self._whose()": " of muster", "lacks": "none is set"}  # what is put in and is no word
+IN_SLURM = {"Muster let go; somebody else keeps the node."}  # the reason that Slurm itself keeps with a node
+
+
+def sentences(path: Path) -> set[str]:
+    """Each that a module says, with something in its places."""
+    docs = {id(node.value) for node in ast.walk(tree(path)) if isinstance(node, ast.Expr)}
+    whole = [node for node in ast.walk(tree(path)) if isinstance(node, ast.JoinedStr)]
+    parts = {id(part) for node in whole for part in node.values}
+    found = {"".join(_filled(part) for part in node.values) for node in whole}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs | parts:
+            found.add(node.value)
+    return {text for text in found if re.fullmatch(r"\w.* .*\w\.", text)} - IN_SLURM
+
+
+def _filled(part: ast.expr) -> str:
+    if isinstance(part, ast.FormattedValue):
+        return FILLED.get(ast.unparse(part.value), "x7")
+    return str(part.value) if isinstance(part, ast.Constant) else ""
+
+
+@pytest.mark.parametrize("path", SLURM, ids=lambda path: str(path.stem))
+def test_whatever_the_adapter_of_slurm_says_is_known(path: Path) -> None:
+    known = re.compile(
+        "|".join(re.sub(r"\(\?P<\w+>", "(?:", each.pattern) for _, each in phrases._patterns()), re.DOTALL
+    )
+    unknown = [
+        text for text in sentences(path) if not known.fullmatch(text) and not all(map(known.fullmatch, _split(text)))
+    ]
+    assert unknown == []
+
+
+def _split(text: str) -> list[str]:
+    return phrases.END.split(text)
+
+
+def test_the_walk_through_the_adapter_of_slurm_has_not_lost_its_way() -> None:
+    assert sum(len(sentences(path)) for path in SLURM) > 45
+
+
 def test_every_phrase_is_in_korean() -> None:
     assert [phrase for phrase in phrases.PHRASES if not entries().get(phrase)] == []
 
@@ -68,6 +110,29 @@ TOLD = {
     "GPU 3 is gone from the bus.": "GPU 3이(가) PCIe 버스에서 사라짐.",
     "Waits for TKT-11: Mount /data does not answer": "TKT-11 대기: 마운트 /data이(가) 응답하지 않음",
     "No data from dcgm for 38 s.": "dcgm 데이터가 38초 동안 없음.",
+    "slurmrestd does not accept the token of muster: it ended at 2026-12-01 10:00 UTC.": (
+        "slurmrestd가 muster의 토큰을 받아들이지 않습니다: 2026-12-01 10:00 UTC에 만료되었습니다."
+    ),
+    "Slurm knows no node/gpu-99: Failure to query node gpu-99.": (
+        "Slurm에 node/gpu-99이(가) 없습니다: Failure to query node gpu-99."
+    ),
+    "The reservation muster-hold.1.a.b does not keep gpu-02 for its tests: it covers gpu-01, gpu-02.": (
+        "예약 muster-hold.1.a.b이(가) gpu-02을(를) 시험 전용으로 지켜 주지 못합니다: gpu-01, gpu-02을(를) 포함합니다."
+    ),
+    "Slurm: Resources.": "Slurm: Resources.",
+    "keeps it from work (DRAIN by root: new cable. Ask kim)": (
+        "작업을 받지 않게 하고 있습니다(DRAIN by root: new cable. Ask kim)"
+    ),
+    "RayJob ml/train is not suspended: it keeps its Ray cluster at its end (shutdownAfterJobFinishes), and KubeRay "
+    "suspends no such job.": (
+        "RayJob ml/train은(는) 일시 중지되지 않습니다. 끝난 뒤에도 Ray 클러스터를 유지하며(shutdownAfterJobFinishes), "
+        "KubeRay는 그런 작업을 일시 중지하지 않습니다."
+    ),
+    "RayJob ml/train is not suspended: it runs on a Ray cluster of others (clusterSelector), and KubeRay suspends no "
+    "such job.": (
+        "RayJob ml/train은(는) 일시 중지되지 않습니다. 다른 소유의 Ray 클러스터에서 실행되며(clusterSelector), "
+        "KubeRay는 그런 작업을 일시 중지하지 않습니다."
+    ),
     "Something that no template fits": "Something that no template fits",
     "": "",
 }

@@ -71,7 +71,8 @@ class Testing:
         found = self._jobs(name)
         if not found:
             code = self._left(name)[1]
-            return JobSeen("missing") if code is None else _judged(code, "Slurm has forgotten the job")
+            forgotten = f"Slurm has forgotten the job, exit code {code}."
+            return JobSeen("missing") if code is None else _judged(code, forgotten)
         first, *more = found
         for raw in more:  # the answer to a submission was lost, and it came after all
             self._lending.end(raw)
@@ -126,7 +127,7 @@ class Testing:
             return JobSeen("failed", f"{JOB_DEADLINE}: Slurm ended it at its time limit.")
         code = self._left(name)[1]
         if code is not None and state & {"COMPLETED", "FAILED"}:
-            return _judged(code, f"Slurm: {word}")
+            return _judged(code, f"Slurm: {word}, exit code {code}.")
         ended = moment(raw.get("end_time"))
         if state & {"COMPLETED", "FAILED"} and (ended is None or self._clock.now() - ended < ARRIVES):
             return JobSeen("running", "It has ended; its output is not here yet.")
@@ -134,4 +135,4 @@ class Testing:
 
 
 def _judged(code: int, said: str) -> JobSeen:
-    return JobSeen("succeeded") if code == 0 else JobSeen("failed", f"{said}, exit code {code}.")
+    return JobSeen("succeeded") if code == 0 else JobSeen("failed", said)

@@ -17,6 +17,7 @@ from fleet.readmodels import reasons
 from fleet.readmodels.phrases.outcomes import OUTCOMES
 from fleet.readmodels.phrases.plans import PLANS
 from fleet.readmodels.phrases.refusals import REFUSALS
+from fleet.readmodels.phrases.slurm import SLURM
 from fleet.readmodels.phrases.titles import SHARED, TITLES
 
 PLACE = re.compile(r"%\((\w+)\)s")
@@ -27,7 +28,7 @@ MOST, JOINED = 8, 3
 """Sentences that are told one by one, and how many of them one template may span."""
 QUOTED = ("rest", "why")
 """Places that hold whole sentences."""
-PHRASES: tuple[str, ...] = (*OUTCOMES, *PLANS, *REFUSALS, *TITLES, *SHARED)
+PHRASES: tuple[str, ...] = (*OUTCOMES, *PLANS, *REFUSALS, *SLURM, *TITLES, *SHARED)
 
 
 def told(stored: str) -> str:

@@ -34,6 +34,15 @@ OUTCOMES: tuple[str, ...] = (
     noop("%(job)s is not suspended: it is managed by %(manager)s."),
     noop("%(job)s is not suspended: it is started and stopped by Kueue and has no Workload yet."),
     noop("%(job)s is not suspended: it does not tell by %(field)s whether it is suspended."),
+    noop(
+        "%(job)s is not suspended: it keeps its Ray cluster at its end (shutdownAfterJobFinishes), and "
+        "KubeRay suspends no such job."
+    ),
+    noop(
+        "%(job)s is not suspended: it runs on a Ray cluster of others (clusterSelector), and KubeRay "
+        "suspends no such job."
+    ),
+    noop("%(job)s is not suspended: it is started and stopped by Kueue and has %(n)s Workloads."),
     noop("%(job)s is not suspended: %(rest)s"),
     noop("The job is not suspended: Kueue starts and stops it by %(job)s, and this place does not name Workload."),
     noop("The job of %(pod)s is not suspended: %(rest)s"),
