@@ -44,7 +44,7 @@ def _caller(request: HttpRequest) -> Caller:
     return request.auth  # type: ignore[attr-defined]
 
 
-@router.post("/gangs/lint", response=LintOut, summary="What a RayCluster or RayJob manifest will run into",
+@router.post("/gangs/lint", response=LintOut, summary="What a RayCluster, RayJob or RayService manifest will run into",
              openapi_extra=YAML)  # fmt: skip
 def lint(request: HttpRequest) -> LintOut:
     return _linted(linting.check(_manifest(request), wiring.gang_manifest))

@@ -1,4 +1,4 @@
-"""What a RayCluster or RayJob manifest will run into, found before it is submitted.
+"""What a RayCluster, RayJob or RayService manifest will run into, found before it is submitted.
 
 Decides the conditions that a manifest alone shows, and the line of each. Refuses what only a running cluster can show,
 documents of other kinds (they are counted and left out), and to judge a manifest whose shape is wrong: its mistakes are

@@ -53,8 +53,8 @@ def _names_a_group(gang: Gang) -> bool:
 
 def guarantee_asked(key: str, facts: RayFacts) -> Iterator[Condition]:
     """Before submission: what the operator will make of it. Volcano and KAI need no label, only to be the operator's
-    batch scheduler, so its absence alone is worth a notice."""
-    groups = workers(facts)
+    batch scheduler, so its absence alone is worth a notice. Replicas of a service serve without each other."""
+    groups = () if facts.kind == "RayService" else workers(facts)
     whole = 1 + sum(group.replicas * group.hosts for group in groups)
     if whole < 2 or not any(group.gpus_limit for group in groups):
         return

@@ -70,6 +70,20 @@ def codes(report: linting.Report) -> list[str]:
     return [one.condition.code for one in report.found]
 
 
+def a_service(**cluster: Any) -> dict[str, Any]:
+    meta = {"name": "chat", "namespace": "serve"}
+    spec = {"serveConfigV2": "applications: []", "rayClusterConfig": {**GOOD_SPEC, **cluster}}
+    return {"apiVersion": "ray.io/v1", "kind": "RayService", "metadata": meta, "spec": spec}
+
+
+def test_the_cluster_of_a_service_is_judged_and_not_as_a_gang() -> None:
+    assert codes(check(a_service())) == []
+    group = {**GOOD_GROUP, "maxReplicas": 4, "minReplicas": 0}
+    report = check(a_service(workerGroupSpecs=[group], gcsFaultToleranceOptions=None, enableInTreeAutoscaling=True))
+    assert codes(report) == ["headroom_exact", "head_unprotected"]
+    assert report.found[0].path == "spec.rayClusterConfig.workerGroupSpecs[0].maxReplicas"
+
+
 def test_good_manifests_are_good() -> None:
     report = check(a_cluster(), a_job())
     assert codes(report) == []
@@ -225,6 +239,8 @@ def test_a_list_of_manifests_is_read_like_documents() -> None:
         (a_cluster(meta={**LABELLED, "annotations": {"ray.io/ft-enabled": "true"}}), "spec.gcsFaultToleranceOptions"),
         (a_job(suspend=True, shutdownAfterJobFinishes=False), "spec.suspend"),
         (a_job(backoffLimit=-1), "spec.backoffLimit"),
+        (a_service(workerGroupSpecs={}), "spec.rayClusterConfig.workerGroupSpecs"),
+        ({**a_service(), "spec": {"serveConfigV2": ""}}, "spec.rayClusterConfig"),
         (a_job(ttlSecondsAfterFinished=-1), "spec.ttlSecondsAfterFinished"),
         (a_job(deletionStrategy={"deletionRules": [{"policy": "DeleteSelf"}]}), "spec.deletionStrategy.deletionRules"),
     ],

@@ -1,4 +1,4 @@
-"""A RayCluster or RayJob from a file, before it is submitted.
+"""A RayCluster, RayJob or RayService from a file, before it is submitted.
 
 Decides which documents are such manifests and what of their shape KubeRay or the API server would refuse: the readers
 of live objects forgive what cannot be there. Refuses to look at what the operator fills in, and at the pods' own
@@ -14,15 +14,19 @@ from typing import Any
 
 from fleet.adapters.kubernetes.schedulers import rayrefused
 from fleet.adapters.kubernetes.schedulers.objects import ref_of
-from fleet.adapters.kubernetes.schedulers.ray import GROUP, VERSIONS, ray_cluster, ray_job
+from fleet.adapters.kubernetes.schedulers.ray import GROUP, VERSIONS, ray_cluster, ray_job, ray_service
 from fleet.ports.manifests import Manifest, Mistake, Path
 
 _COUNTS = {"replicas": 0, "minReplicas": 0, "maxReplicas": 0, "numOfHosts": 1}  # field -> the least it may be
-_READERS = {"RayCluster": (ray_cluster, ("spec",)), "RayJob": (ray_job, ("spec", "rayClusterSpec"))}
+_READERS = {
+    "RayCluster": (ray_cluster, ("spec",)),
+    "RayJob": (ray_job, ("spec", "rayClusterSpec")),
+    "RayService": (ray_service, ("spec", "rayClusterConfig")),
+}
 
 
 def read(document: Any) -> Manifest | None:
-    """None for what is no RayCluster and no RayJob."""
+    """None for what is no RayCluster, RayJob or RayService."""
     if not isinstance(document, Mapping):
         return None
     kind, (group, _, version) = document.get("kind"), str(document.get("apiVersion", "")).partition("/")
@@ -61,6 +65,8 @@ def _of_spec(document: Mapping[str, Any], kind: str, spec_at: Path) -> Iterator[
         if spec.get("clusterSelector") and "rayClusterSpec" not in spec:
             return  # it runs on a cluster that is there
         spec = spec.get("rayClusterSpec")
+    elif kind == "RayService" and isinstance(spec, Mapping):
+        spec = spec.get("rayClusterConfig")
     if not isinstance(spec, Mapping):
         yield Mistake(spec_at, f"{_told(spec_at)} must be a mapping.")
         return

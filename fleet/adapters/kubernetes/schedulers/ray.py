@@ -117,7 +117,7 @@ def ray_service(raw: Raw) -> Spoken:
             said=(Said("SUSPENDED", "The service is suspended.", conditions["Suspended"].at, "RayService"),)
             if _is(conditions, "Suspended")
             else (),
-            ray=RayFacts("RayService", cluster=active, version=text(config.get("rayVersion"))),
+            ray=replace(facts_of("RayService", raw, config, groups), cluster=active),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""`manage.py gangs lint FILE`: what a RayCluster or RayJob manifest will run into, before it is submitted.
+"""`manage.py gangs lint FILE`: what a Ray manifest will run into, before it is submitted.
 
 Decides nothing itself: the linter does. Ends with exit code 1 when something was found or could not be read, so that a
 pipeline can stop it. Refuses to ask a cluster: the file alone is judged.
@@ -24,7 +24,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        lint = verbs.add_parser("lint", help="says what a RayCluster or RayJob will run into, with the line of each")
+        lint = verbs.add_parser(
+            "lint", help="says what a RayCluster, RayJob or RayService will run into, with the line"
+        )
         lint.add_argument("file", help="YAML with one or several documents; - reads from standard input")
         lint.add_argument("--json", action="store_true", help="for machines")
         lint.add_argument(
@@ -46,7 +48,7 @@ class Command(BaseCommand):
         if report.wrong or found:
             sys.exit(1)
         if not report.looked:
-            raise CommandError(f"{name}: holds no RayCluster and no RayJob.")
+            raise CommandError(f"{name}: holds no RayCluster, RayJob or RayService.")
 
     def _people(self, name: str, report: linting.Report, found: list[linting.Found]) -> None:
         for wrong in report.wrong:
