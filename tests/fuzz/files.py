@@ -108,10 +108,11 @@ def redfish(data: bytes) -> None:
     assert isinstance(seen.uuid, str) and isinstance(seen.resets, tuple)
     system.can_reset(one)
     if identity.matches(found, identity.pins_of(_TARGET)):
-        assert "c7a5fdbd" in found.uuid or found.serial == "SN-1"
-    service = SimpleNamespace(
-        get_system_collection=lambda: SimpleNamespace(members_identities=("/a/1", "/a/2")), get_system=lambda path: one
-    )
+        told = found.uuid.partition("-")[0]
+        assert told in ("c7a5fdbd", "bdfda5c7") or found.serial.casefold() == "sn-1"
+    listed = SimpleNamespace(members_identities=("/a/1", "/a/2"), json=raw)
+    pages = SimpleNamespace(get=lambda path: SimpleNamespace(json=lambda: raw))
+    service = SimpleNamespace(get_system_collection=lambda: listed, get_system=lambda path: one, _conn=pages)
     try:
         system.choose_system(service, _TARGET)
     except PortError as error:

@@ -195,7 +195,8 @@ def _redfish() -> list[bytes]:
     system = {"UUID": "C7A5FDBD-CDAF-9455-926A-D65C16DB1809", "SerialNumber": "SN-1", "PowerState": "On", "LastResetTime": "x",
               "BootProgress": {"LastState": "OSRunning"}, "Actions": {"#ComputerSystem.Reset": {
                   "target": "/x", "ResetType@Redfish.AllowableValues": ["On"]}}}  # fmt: skip
-    return [_json(system), b"{}", b"[]", *_odd(_json(system), b'"On"', b'"SN-1"', b'"/x"')]
+    paged = {**system, "Members": [{"@odata.id": "/a/3"}], "Members@odata.nextLink": "/redfish/v1/Systems?$skip=1"}
+    return [_json(system), _json(paged), b"{}", b"[]", *_odd(_json(system), b'"On"', b'"SN-1"', b'"/x"')]
 
 
 def _fabric() -> list[bytes]:
