@@ -61,6 +61,10 @@ def a_job(**spec: Any) -> dict[str, Any]:
     }
 
 
+def both(success: str, failure: str) -> dict[str, Any]:
+    return {"onSuccess": {"policy": success}, "onFailure": {"policy": failure}}
+
+
 def check(*documents: Any) -> linting.Report:
     return linting.check(yaml.safe_dump_all(documents, sort_keys=False), wiring.gang_manifest)
 
@@ -103,6 +107,11 @@ def test_good_manifests_are_good() -> None:
         (a_cluster(gcsFaultToleranceOptions=None), ["head_unprotected"]),
         (a_cluster(meta={"name": "llm"}), ["guarantee_unasked"]),
         (a_job(shutdownAfterJobFinishes=False), ["gpus_kept"]),
+        (a_job(shutdownAfterJobFinishes=False, deletionPolicy="DeleteCluster"), []),
+        (a_job(shutdownAfterJobFinishes=False, deletionPolicy="DeleteNone"), ["gpus_kept"]),
+        (a_job(shutdownAfterJobFinishes=False, deletionStrategy=both("DeleteWorkers", "DeleteSelf")), []),
+        (a_job(shutdownAfterJobFinishes=False, deletionStrategy=both("DeleteCluster", "DeleteNone")), ["gpus_kept"]),
+        (a_job(shutdownAfterJobFinishes=False, deletionStrategy={"onSuccess": None}), ["gpus_kept"]),
         (a_job(ttlSecondsAfterFinished=0), ["evidence_lost"]),
         (a_job(ttlSecondsAfterFinished=0, rayClusterSpec={**GOOD_SPEC, "historyServerOptions": {"a": 1}}), []),
         ({**a_job(), "spec": {"clusterSelector": {"ray.io/cluster": "llm"}}}, []),

@@ -151,12 +151,11 @@ def _with_status(facts: RayFacts, conditions: Mapping[str, Condition], desired: 
 
 
 def _of_job(facts: RayFacts, spec: Raw, status: Raw) -> RayFacts:
-    rules = mapping(spec.get("deletionStrategy"))
     ttl = number(spec.get("ttlSecondsAfterFinished"))
     retention = RayRetention(
         shuts_down=spec.get("shutdownAfterJobFinishes") is True,
         ttl_seconds=0 if ttl is None else max(0, ttl),
-        deletion_rules=bool(rules.get("deletionRules")),
+        deletion_rules=_deletes(spec),
         history=facts.retention is not None and facts.retention.history,
     )
     return replace(
@@ -165,6 +164,18 @@ def _of_job(facts: RayFacts, spec: Raw, status: Raw) -> RayFacts:
         backoff_limit=number(spec.get("backoffLimit")),
         retention=retention,
         address=text(status.get("dashboardURL")),
+    )
+
+
+def _deletes(spec: Raw) -> bool:
+    """Whether anything else ends its pods: rules, or the policies that releases before them had for both ends."""
+    strategy = mapping(spec.get("deletionStrategy"))
+    ends = (text(mapping(strategy.get(end)).get("policy")) for end in ("onSuccess", "onFailure"))
+    kept = ("", "DeleteNone")
+    return (
+        bool(strategy.get("deletionRules"))
+        or not any(end in kept for end in ends)
+        or text(spec.get("deletionPolicy")) not in kept
     )
 
 
