@@ -42,7 +42,7 @@ class Muster:
     def manage(self, *words: str) -> str:
         """What `manage.py WORDS` prints; it must succeed."""
         argv = [sys.executable, "manage.py", *words]
-        done = subprocess.run(argv, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(argv, cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=READY_WITHIN)
         assert done.returncode == 0, f"manage.py {' '.join(words)}: {done.stderr[-1000:]}"
         return done.stdout
 
