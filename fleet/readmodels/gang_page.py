@@ -146,7 +146,7 @@ def _trouble_first(member: MemberLine) -> tuple[bool, int, str]:
 
 def _object(raw: Mapping[str, Any]) -> ObjectSeen:
     namespace, name = raw.get("namespace", ""), raw.get("name", "")
-    said = tuple((str(text), at, str(source)) for _code, text, at, source in raw.get("said", []))
+    said = tuple((phrases.told(str(text)), at, str(source)) for _code, text, at, source in raw.get("said", []))
     system = gang_names.word(gang_names.SYSTEMS, raw.get("system", ""))
     return ObjectSeen(system, raw.get("kind", ""), f"{namespace}/{name}" if namespace else name,
                       raw.get("phase", ""), said)  # fmt: skip
@@ -175,7 +175,7 @@ def moment(row: GangMoment, queue: str = "") -> Moment:
         lead, text, tone = _of_kept(row.what, facts)
     else:
         lead, text, tone = row.what, "", ""
-    return Moment(row.at, row.kind, lead, text, raw, nodes, tone)
+    return Moment(row.at, row.kind, lead, text, phrases.told(raw), nodes, tone)
 
 
 def _of_kept(what: str, facts: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as lazy
 from django.utils.translation import ngettext
 
 from fleet.ports.gangs import ReasonCode
+from fleet.readmodels import phrases
 from fleet.readmodels.gang_words import called
 
 Word = str | Promise
@@ -33,7 +34,8 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """In the reader's language. `raw` and `source` are the scheduler's own, "" where it said nothing."""
+    """In the reader's language. `raw` and `source` are the scheduler's own, "" where it said nothing; what it told by a
+    field alone is in ours."""
 
     code: str
     name: str
@@ -123,7 +125,7 @@ def told(code: str, facts: Mapping[str, Any], blockers: Sequence[Mapping[str, An
         _sentence(known, facts, blockers, queue),
         str(words.waits),
         str(words.do),
-        str(facts.get("raw") or ""),
+        phrases.told(str(facts.get("raw") or "")),
         str(facts.get("source") or ""),
     )
 

@@ -14,6 +14,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from fleet.readmodels import reasons
+from fleet.readmodels.phrases.gangs import GANGS
 from fleet.readmodels.phrases.outcomes import OUTCOMES
 from fleet.readmodels.phrases.plans import PLANS
 from fleet.readmodels.phrases.refusals import REFUSALS
@@ -28,7 +29,7 @@ MOST, JOINED = 8, 3
 """Sentences that are told one by one, and how many of them one template may span."""
 QUOTED = ("rest", "why")
 """Places that hold whole sentences."""
-PHRASES: tuple[str, ...] = (*OUTCOMES, *PLANS, *REFUSALS, *SLURM, *TITLES, *SHARED)
+PHRASES: tuple[str, ...] = (*GANGS, *OUTCOMES, *PLANS, *REFUSALS, *SLURM, *TITLES, *SHARED)
 
 
 def told(stored: str) -> str:

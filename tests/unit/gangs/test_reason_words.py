@@ -33,3 +33,32 @@ def test_a_sentence_says_what_is_known(code: str, facts: dict[str, Any], queue: 
     assert part in told(code, facts, queue=queue).sentence
     with translation.override("ko"):
         assert not any(word.isascii() and word.islower() for word in told(code, facts).sentence.split())
+
+
+OURS = [
+    "It was sent to the cluster worker1.",
+    "It names no queue.",
+    "Held by the scheduling gates kueue.x-k8s.io/admission, kueue.x-k8s.io/topology.",
+    "The check dws-prov is Pending.",
+    "The queue is Closed.",
+    "Fewer members than its minimum run.",
+    "Binding to gpu-3 failed 2 times.",
+    "Its queue runs as many applications as it may (maxRunningApps).",
+    "2 of its allocations are being taken back for others (preempted).",
+    "The application is Failing and 8 GPUs are still allocated to it.",
+    "16 of 32 nvidia.com/gpu of the queue are in use, and 24 more are needed.",
+]
+
+
+@pytest.mark.parametrize("raw", OURS)
+def test_what_a_system_tells_by_a_field_is_said_in_the_readers_language(raw: str) -> None:
+    assert told("QUOTA", {"raw": raw}).raw == raw
+    with translation.override("ko"):
+        said = told("QUOTA", {"raw": raw}).raw
+    assert said != raw and any("가" <= letter <= "힣" for letter in said)
+
+
+def test_a_schedulers_own_words_are_left_as_they_are() -> None:
+    words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    with translation.override("ko"):
+        assert told("CAPACITY", {"raw": words}).raw == words
