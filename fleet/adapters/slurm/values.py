@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from fleet.ports.shapes import MOST, strings, text
@@ -83,8 +84,14 @@ def hosts(raw: Any) -> tuple[str, ...]:
         raw = raw.get("list") or raw.get("nodes")
     if isinstance(raw, list):
         raw = ",".join(strings(raw))
+    return _hosts(raw if isinstance(raw, str) else "")
+
+
+@lru_cache(maxsize=256)
+def _hosts(raw: str) -> tuple[str, ...]:
+    """Many jobs may name the same thousands of nodes, as those of slurm-bridge do: they share one list."""
     found: list[str] = []
-    for word in _split(raw if isinstance(raw, str) else ""):
+    for word in _split(raw):
         for name in _expanded(word):
             found.append(name)
             if len(found) >= MOST_HOSTS:

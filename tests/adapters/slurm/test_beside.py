@@ -12,7 +12,7 @@ from fleet.adapters import slurm as adapter
 from fleet.adapters.slurm import Connection
 from fleet.inventory.owners import of_requests
 from fleet.lifecycle.owners import in_the_way, said
-from fleet.ports.cluster import ClusterReader, PodSeen, RequestSeen
+from fleet.ports.cluster import ClusterReader, NodeSeen, PodSeen, RequestSeen
 from fleet.ports.errors import PortError
 from tests.adapters.slurm.fake_rest import FakeRest, Uncounted, running
 from tests.builders import T0
@@ -25,8 +25,16 @@ class Kubernetes:
     def __init__(self, *pods: PodSeen) -> None:
         self._pods = list(pods)
 
+    addresses: tuple[tuple[str, str], ...] = ()
+
     def requests_on(self, node: str) -> list[RequestSeen]:
         return []
+
+    def node(self, name: str) -> NodeSeen:
+        return NodeSeen(
+            name, "u", "1", False, True, "KubeletReady", None, None, "", "", "", "", "", "", "", self.addresses, {}, {},
+            (), {}, None, None, None,
+        )  # fmt: skip
 
     def pods_on(self, node: str) -> list[PodSeen]:
         return self._pods
@@ -92,6 +100,42 @@ def test_a_node_that_slurm_does_not_know_is_no_matter_of_its(version: int) -> No
 def test_it_is_found_by_the_name_that_slurm_gives_it(beside: Callable[..., ClusterReader]) -> None:
     reader = beside(**{"gpu-01": "ip-10-0-0-1"})
     assert "gpu-01" in waits_for(reader, "ip-10-0-0-1")
+
+
+@pytest.mark.parametrize(
+    ("ours", "address", "theirs", "told"),
+    [
+        ("gpu-01.hall.example", "", "gpu-01", {}),
+        ("gpu-01", "", "GPU-01", {}),
+        ("gpu-01", "", "gpu-01.hall.example", {}),
+        ("ip-10-0-0-7", "10.0.0.7", "gpu-01", {"address": "10.0.0.7"}),
+        ("ip-10-0-0-7", "Node7.hall.example", "gpu-01", {"hostname": "node7"}),
+        ("node7.hall.example", "", "gpu-01", {"hostname": "node7"}),
+    ],
+)
+def test_a_host_that_slurm_spells_otherwise_is_still_slurm_s(
+    slurm: FakeRest, ours: str, address: str, theirs: str, told: dict[str, Any]
+) -> None:
+    """No inventory tells of it. To take it for nobody's would reboot it under its jobs."""
+    slurm.node("gpu-01").update({"name": theirs, "hostname": "", "address": "", **told})
+    inner = Kubernetes()
+    inner.addresses = (("InternalIP", address),) if address else ()
+    reader = adapter.beside(cast("ClusterReader", inner), Connection(slurm.url, "m", lambda: "a.b.c"), dict)
+    assert theirs in waits_for(reader, ours)
+
+
+@pytest.mark.parametrize("name", ["gpu-011", "gpu", "10", "cpu-01", "gpu-0"])
+def test_a_name_that_only_looks_like_it_is_another_host(beside: Callable[..., ClusterReader], name: str) -> None:
+    assert beside().requests_on(name) == []
+
+
+def test_a_node_that_the_inventory_gives_to_one_host_is_no_other_s(beside: Callable[..., ClusterReader]) -> None:
+    assert beside(**{"gpu-01": "ip-10-0-0-1"}).requests_on("gpu-01.hall.example") == []
+
+
+def test_of_two_hosts_that_may_be_meant_each_counts(beside: Callable[..., ClusterReader]) -> None:
+    reader = beside()
+    assert waits_for(reader, "gpu-01.a.example") and waits_for(reader, "gpu-01.b.example")
 
 
 def test_a_slurmd_that_is_a_pod_speaks_for_itself(beside: Callable[..., ClusterReader], a_slurmd: Any) -> None:
