@@ -30,6 +30,7 @@ class CapLine:
     full: bool
     note: str
     mark: float | None = None
+    over: int = 0  # more than the limit allows
 
 
 def cap_line(cap: CapUsage, node: str) -> CapLine:
@@ -37,7 +38,8 @@ def cap_line(cap: CapUsage, node: str) -> CapLine:
     where = scope if cap.scope == "fleet" else f"{scope} {cap.key}"
     title = f"{words.word(words.CAP_KINDS, cap.kind)}, {where}"
     width = round(WIDTH * min(1.0, cap.used / cap.limit), 2) if cap.limit else WIDTH
-    return CapLine(title, cap.used, cap.limit, width, cap.used >= cap.limit, _names(cap.names, node))
+    return CapLine(title, cap.used, cap.limit, width, cap.used >= cap.limit, _names(cap.names, node),
+                   over=max(0, cap.used - cap.limit))  # fmt: skip
 
 
 def use_line(use: Use, *, of: bool = False) -> CapLine:
@@ -53,7 +55,7 @@ def use_line(use: Use, *, of: bool = False) -> CapLine:
     whole = use.size if use.floor else use.limit
     width = round(WIDTH * min(1.0, use.used / whole), 2) if whole else WIDTH
     mark = round(WIDTH * min(1.0, use.limit / whole), 2) if use.floor and whole else None
-    return CapLine(title, use.used, use.limit, width, use.full, _names(use.names, ""), mark)
+    return CapLine(title, use.used, use.limit, width, use.full, _names(use.names, ""), mark, use.over)
 
 
 def _names(names: Sequence[str], node: str) -> str:

@@ -33,7 +33,7 @@ from fleet.policy import selectors as policy
 from fleet.policy import services as claims
 from fleet.policy import windows
 from fleet.policy.models import Claim
-from fleet.policy.rules import ALLOWED, IN_FLIGHT, TAKE_OUT, CapRule, Decision, decide
+from fleet.policy.rules import ALLOWED, IN_FLIGHT, TAKE_OUT, CapRule, Decision, Place, decide, free
 from fleet.ports.clock import Clock
 
 GOES_ON = frozenset({"mode", "unwatched"})
@@ -150,7 +150,7 @@ def _answer(cluster: Cluster, waiting: Sequence[Asker], now: datetime) -> list[W
     waits = [workflow.pk for workflow in told if CLAIMS.get(answers[workflow.pk][0].verb) == IN_FLIGHT]
     if waits:
         unused.give_back(waits, now)
-    _save(cluster, granted, told, now)
+    _save(cluster, granted, told, guards.fleet.places, now)
     return granted
 
 
@@ -217,12 +217,17 @@ def _tell(workflow: Workflow, decision: Decision, now: datetime) -> None:
     workflow.blocked_code, workflow.blocked_text, workflow.blocked_until = decision.code, text, until
 
 
-def _save(cluster: Cluster, granted: list[Workflow], told: list[Workflow], now: datetime) -> None:
+def _save(
+    cluster: Cluster, granted: list[Workflow], told: list[Workflow], places: Mapping[int, Place], now: datetime
+) -> None:
     claims.claim(
-        Claim(cluster_id=cluster.pk, kind=CLAIMS[w.verb], node_id=w.node_id, workflow_id=w.pk, claimed_at=now)
+        Claim(
+            cluster_id=cluster.pk, kind=CLAIMS[w.verb], node_id=w.node_id, workflow_id=w.pk, claimed_at=now,
+            cost=0 if free(CLAIMS[w.verb], places[w.node_id]) else 1,
+        )
         for w in granted
         if w.verb in CLAIMS
-    )
+    )  # fmt: skip
     _wake(granted, now)
     _keep(told)
     publish(cluster.pk, [Notice("workflow", str(w.pk), w.node.name) for w in (*granted, *told)], now)

@@ -86,8 +86,9 @@ def run(
 
 
 def _plain(versions: dict[int, int]) -> list[Workflow]:
-    """Those that are at their hold, have their claim and were not begun before, in the order of the message."""
-    claim = Claim.objects.filter(workflow_id=OuterRef("pk"), kind=CLAIMS[HOLD], released_at=None)
+    """Those that are at their hold, have a claim with room for it and were not begun before, in the order of the
+    message. A hold that cost nothing is looked at by itself: its node may be back."""
+    claim = Claim.objects.filter(workflow_id=OuterRef("pk"), kind=CLAIMS[HOLD], released_at=None, cost__gt=0)
     begun = Step.objects.filter(workflow=OuterRef("pk"), index=OuterRef("step"), attempt=OuterRef("attempt"))
     rows = Workflow.objects.filter(Exists(claim), ~Exists(begun), pk__in=versions, state__in=AWAKE)
     found = {w.pk: w for w in rows.select_related("node__pool", "node__lifecycle", "cluster", "incident")}

@@ -61,7 +61,7 @@ class Claim(models.Model):
     kind = models.CharField(max_length=12, choices=CapKind.choices)
     node_id = models.BigIntegerField()
     workflow_id = models.BigIntegerField(db_index=True)
-    cost = models.IntegerField(default=1)
+    cost = models.IntegerField(default=1)  # 0: it was granted whatever room there was, see `rules.free`
     claimed_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
 

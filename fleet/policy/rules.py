@@ -122,8 +122,10 @@ def decide(kind: str, place: Place, caps: Sequence[CapRule], tally: Tally, now: 
     A candidate that serves nobody costs nothing against `take_out`: old cordons cannot stop healing. Nor does one that
     is not Ready cost anything against `hold`, for it takes no new work already: a dead host has its place among those
     that are out, and if it had to wait for room among those that are held, which wait for its place, none would go on.
+    Once it has its share it counts for everybody else, dead or back: nobody who could work joins it before there is
+    room.
     """
-    if (kind == TAKE_OUT and not place.serves) or (kind == HOLD and not place.ready):
+    if free(kind, place):
         return ALLOWED
     for cap in caps:
         if cap.kind not in APPLIES[kind]:
@@ -134,6 +136,11 @@ def decide(kind: str, place: Place, caps: Sequence[CapRule], tally: Tally, now: 
                 if not decision.allowed:
                     return decision
     return ALLOWED
+
+
+def free(kind: str, place: Place) -> bool:
+    """Does it take nothing away that is there? Looked at again at the act, when it may be otherwise."""
+    return (kind == TAKE_OUT and not place.serves) or (kind == HOLD and not place.ready)
 
 
 def _cap(cap: CapRule, key: ScopeKey, place: Place, tally: Tally, now: datetime) -> Decision:

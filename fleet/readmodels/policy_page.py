@@ -52,6 +52,11 @@ class Use:
         """Would the next one that asks be blocked?"""
         return self.used <= self.limit if self.floor else self.used >= self.limit
 
+    @property
+    def over(self) -> int:
+        """How many more than it allows."""
+        return max(0, self.limit - self.used if self.floor else self.used - self.limit)
+
 
 @dataclass(frozen=True, slots=True)
 class LimitLine:

@@ -78,7 +78,7 @@ def run(ctx: Context) -> Outcome:
     halted = guards.halted(ctx)
     if halted is not None:
         return halted
-    other = None if ctx.step.memo.get("begun") else others.at_work(ctx, node)
+    other = None if ctx.step.memo.get("begun") else others.at_work(ctx, node) or _counts(ctx, standing)
     if other is not None:
         return other
     kept = None if ctx.step.memo.get("begun") else interrupting.kept(ctx, standing)
@@ -94,6 +94,14 @@ def run(ctx: Context) -> Outcome:
     if not standing:
         return Wait(LOOK_LEAST, f"{stopping.waited_for(ctx)}{drain_told.others(ctx)}")
     return drain_told.returning(ctx, standing, mine) or ray_told.tell(ctx, standing) or _evict(ctx, standing, ours)
+
+
+def _counts(ctx: Context, standing: Sequence[PodSeen]) -> Blocked | None:
+    """Work on a node that was thought to have none."""
+    if not any(pod.kind in ("workload", "bare") for pod in standing):
+        return None
+    text = f"Work runs on {ctx.node_name} after all: its drain counts against the cap now, and is asked for anew."
+    return guards.counts_now(ctx, TAKE_OUT, text)
 
 
 def _suspended(ctx: Context, standing: list[PodSeen]) -> list[PodSeen]:

@@ -19,8 +19,12 @@ from fleet.lifecycle.steps import give_back, others, taken_back
 from fleet.lifecycle.watched import unwatched
 from fleet.policy import selectors as policy
 from fleet.policy import windows
+from fleet.policy.models import Claim
 from fleet.policy.rules import IN_FLIGHT, Decision, decide
 from fleet.ports.cluster import NodeSeen
+
+COUNTS_AGAIN = 5.0
+"""Seconds: the observer is to have seen by then what the act has seen."""
 
 
 def recheck(ctx: Context, node: NodeSeen) -> Outcome | None:
@@ -72,3 +76,10 @@ def _untimely(ctx: Context) -> Decision | None:
     urgent = ctx.incident is not None and ctx.incident.severity == "unhealthy"
     decision = windows.decide(policy.windows_of(ctx.workflow.cluster_id), pool.name if pool else "", urgent, ctx.now)
     return None if decision.allowed else decision
+
+
+def counts_now(ctx: Context, kind: str, text: str) -> Blocked | None:
+    """For an act that takes away what was not there at the grant: a share that cost nothing is given back, and asked
+    for anew by what it costs now."""
+    mine = Claim.objects.filter(workflow_id=ctx.workflow.pk, kind=kind, released_at=None, cost=0)
+    return Blocked("counts_now", text, COUNTS_AGAIN) if mine.update(released_at=ctx.now) else None

@@ -15,9 +15,10 @@ from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
-from fleet.lifecycle.steps import others, taken_back
+from fleet.lifecycle.steps import guards, others, taken_back
 from fleet.lifecycle.steps.identity import fresh_node, ours
 from fleet.lifecycle.steps.moves import move
+from fleet.policy.rules import HOLD
 from fleet.ports.cluster import HOLD_ANNOTATION, HoldRequest
 from fleet.ports.errors import Conflict
 from fleet.tickets.models import Ticket
@@ -36,6 +37,11 @@ def run(ctx: Context) -> Outcome:
     there = node.annotations.get(HOLD_ANNOTATION, "")
     if there and there != ctx.workflow.hold_value:
         return Blocked("foreign_hold", f"Another hold stands on the node: {there}.", 60)
+    back = node.ready is True and guards.counts_now(
+        ctx, HOLD, f"{node.name} is Ready again: its hold counts against the cap now, and is asked for anew."
+    )
+    if back:
+        return back
     ctx.remember(foreign=node.unschedulable)  # anew with each read: without our mark, a cordon is another's
     op_id = uuid.uuid4()
     value = value_of(ctx.workflow, op_id)

@@ -22,6 +22,17 @@ GUARDS: dict[str, Reason] = {
         lazy("Nothing. If it lasts for minutes, no worker runs: manage.py doctor."),
         (noop("Asks for its share of the cap %(cap)s."), noop("Asks for its share of the in-flight cap.")),
     ),
+    "counts_now": Reason(
+        lazy("the guard's answer, asked anew"),
+        lazy("Its share of a cap was granted while it took nothing away; now it would."),
+        GUARD,
+        lazy("The next round of grants: within seconds if there is room under the cap."),
+        lazy("Nothing; or raise the cap, which takes the policy role."),
+        (
+            noop("%(node)s is Ready again: its hold counts against the cap now, and is asked for anew."),
+            noop("Work runs on %(node)s after all: its drain counts against the cap now, and is asked for anew."),
+        ),
+    ),
     "cap_hold": Reason(
         lazy("the hold cap"),
         lazy("As many nodes are held as may be at once."),

@@ -67,10 +67,10 @@ class Story:
     def _instrument(self, patch: pytest.MonkeyPatch) -> None:
         storm, save = self.storm, grants._save
 
-        def judged(cluster: Cluster, granted: list[Workflow], told: list[Workflow], now: Any) -> None:
+        def judged(cluster: Cluster, granted: list[Workflow], *rest: Any) -> None:
             with storm.closed():
                 storm.oracle.granted(cluster, granted)
-            save(cluster, granted, told, now)
+            save(cluster, granted, *rest)
 
         patch.setattr(grants, "_save", judged)
         for module in (engine, grants):
