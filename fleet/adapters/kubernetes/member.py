@@ -42,7 +42,7 @@ _WORDS: tuple[tuple[str, ReasonCode], ...] = (
     ("optimistic rejection in PostFilter", "CAPACITY"),
     ("gets rejected due to Pod", "CAPACITY"),
     ("last failed in", "CAPACITY"),
-    ("waiting for minCount pods", "CAPACITY"),
+    ("minCount", "CAPACITY"),
 )
 
 

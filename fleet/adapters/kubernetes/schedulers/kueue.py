@@ -30,7 +30,9 @@ from fleet.ports.shapes import items, mapping, moment, text
 GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 _RESERVING: dict[str, ReasonCode] = {
+    "Deactivated": "SUSPENDED",
     "WaitingForQuota": "QUOTA",
+    "BorrowingLimitReached": "QUOTA",
     "ExceedsMaxQuota": "EXCEEDS_MAX",
     "NoMatchingFlavor": "EXCEEDS_MAX",
     "TopologyPlacementFailed": "TOPOLOGY",

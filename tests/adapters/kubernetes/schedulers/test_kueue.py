@@ -68,6 +68,8 @@ def test_an_admitted_workload_whose_pods_came_in_part_is_idle() -> None:
     ("reason", "code"),
     [
         ("WaitingForQuota", "QUOTA"),
+        ("BorrowingLimitReached", "QUOTA"),
+        ("Deactivated", "SUSPENDED"),
         ("ExceedsMaxQuota", "EXCEEDS_MAX"),
         ("NoMatchingFlavor", "EXCEEDS_MAX"),
         ("TopologyPlacementFailed", "TOPOLOGY"),

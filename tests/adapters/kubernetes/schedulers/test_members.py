@@ -369,3 +369,17 @@ def test_needs_that_differ_in_anything_that_counts_are_never_taken_for_one_anoth
     assert len(set(needs)) == len(needs)
     assert [need_of(plain | other) for other in [{}, *others]] == needs
     assert need_of(plain) is need_of({**plain, "volumes": [{"name": "x"}]})
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("pod with pgName: train/llm last failed in 3s, deny", "CAPACITY"),
+        ("waiting for minCount pods from a gang to be waiting on permit", "CAPACITY"),
+        ("minCount is not satisfiable: 4 needed, 1 scheduled, 2 remaining", "CAPACITY"),
+        ("0/4 nodes are available: 4 cannot allocate all claims.", "CAPACITY"),
+        ('waiting for the resource controller to create the resourceclaim "gpu"', "UNKNOWN"),
+    ],
+)
+def test_words_of_gang_plugins_and_claims_mean_one_thing(words: str, code: str) -> None:
+    assert meaning_of(words) == code
