@@ -31,6 +31,7 @@ class Metric:
 
 
 XID = "DCGM_FI_DEV_XID_ERRORS"
+XID_COUNT, XID_TOTAL = "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_XID_ERRORS_TOTAL"  # of each code; the first in a window
 GPU_TEMP = "DCGM_FI_DEV_GPU_TEMP"
 SLOWDOWN_TEMP = "DCGM_FI_DEV_SLOWDOWN_TEMP"
 CLOCK_REASONS = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"
@@ -129,6 +130,8 @@ SHARP_INVALID, SHARP_JOBS = "agg_nodes_in_invalid_state", "active_jobs"
 
 _ALL = (
     Metric(XID, "gpu", hi=1e6),
+    Metric(XID_COUNT, "gpu", hi=1e9),
+    Metric(XID_TOTAL, "gpu", counter=True),
     Metric(GPU_TEMP, "gpu", lo=-40, hi=200, unit="C"),
     Metric("DCGM_FI_DEV_MEMORY_TEMP", "gpu", lo=-40, hi=200, unit="C"),
     Metric(SLOWDOWN_TEMP, "gpu", lo=1, hi=200, unit="C"),

@@ -20,7 +20,7 @@ GPU_FACTS = (
     "gpu", "modelName", "model_name", "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "DCGM_FI_DEV_SERIAL",
 )  # fmt: skip
 DEVICE: dict[DeviceKind, tuple[str, ...]] = {
-    "gpu": (*GPU_IDENTITY, "GPU_I_ID", "clock_event", "health_watch", "peer_gpu", "nvlink"),
+    "gpu": (*GPU_IDENTITY, "GPU_I_ID", "xid", "clock_event", "health_watch", "peer_gpu", "nvlink"),
     "switch": ("nvswitch",),
     "port": ("device", "port"),
     "nic": ("device",),

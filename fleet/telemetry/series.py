@@ -159,7 +159,8 @@ def _sub(labels: dict[str, str]) -> str:
     check, code = labels.get("health_watch", ""), labels.get("health_error_code", "")
     if check:
         return f"{check}|{code}" if code and code != "DCGM_FR_OK" else check
-    return _first(labels, _SUBS)
+    sub, xid = _first(labels, _SUBS), labels.get("xid", "")
+    return f"{xid}/{sub}" if xid and sub else xid or sub
 
 
 def _mount(labels: dict[str, str]) -> Part | int:

@@ -23,8 +23,9 @@ _ALL = (
         tunes=("clear",),
     ),
     Rule(
-        "xid-dcgm", "Xid reported by DCGM", (names.XID,), "dcgm", "unhealthy", "reset_gpu",
-        "NVIDIA Xid catalogue by code; the metric keeps its last value, so only a change counts", latched=True,
+        "xid-dcgm", "Xid reported by DCGM", (names.XID, names.XID_COUNT, names.XID_TOTAL), "dcgm", "unhealthy",
+        "reset_gpu", "NVIDIA Xid catalogue by code; the metric keeps its last value, so only a change counts",
+        latched=True,
     ),
     Rule(
         "xid-repeat", "The same application error under different workloads", ("kernel_log",), "kernel_log",

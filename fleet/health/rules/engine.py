@@ -43,6 +43,7 @@ from fleet.health.rules.types import ClusterView, Edge, NodeFacts, Rule, Verdict
 from fleet.health.rules.verdicts import STALE, Verdicts
 from fleet.health.rules.watch import LEVELS
 from fleet.health.rules.watching import GaugeRule, RowRule
+from fleet.health.rules.xidcounts import XidTotal, XidWindow
 from fleet.telemetry.frame import Frame
 from fleet.telemetry.healthevents import HealthEvent
 from fleet.telemetry.kernellog import KernelLine
@@ -50,6 +51,8 @@ from fleet.telemetry.kernellog import KernelLine
 STATE_VERSION = 1
 _RULES: tuple[tuple[str, str, type[FrameRule]], ...] = (
     ("xid-dcgm", "xid-dcgm", XidMetric),
+    ("xid-window", "xid-dcgm", XidWindow),
+    ("xid-total", "xid-dcgm", XidTotal),
     ("xid-repeat", "xid-repeat", AppRepeats),
     ("dcgm-health-fail", "dcgm-health-fail", HealthCheck),
     ("dcgm-health-warn", "dcgm-health-warn", HealthWarning),

@@ -57,13 +57,14 @@ class XidMetric(FrameRule):
         self.value, self.epoch = values.copy(), epoch.copy()
         edges: list[Edge] = []
         for place in np.flatnonzero(changed).tolist():
-            edges += self._tell(view, int(rows[place]))
+            row = int(rows[place])
+            edges += self.told(view, row, int(f.r.value[row]))
         return edges
 
-    def _tell(self, view: ClusterView, row: int) -> list[Edge]:
+    def told(self, view: ClusterView, row: int, code: int) -> list[Edge]:
+        """The finding of a code that a GPU's exporter has just told by that row."""
         device = self.frame.device_of(row)
         facts = view.nodes.get(device.node)
-        code = int(self.frame.r.value[row])
         said = self.pools.codes.said("xid", code, facts.pool) if facts else None
         what = said or xid.meaning(code)
         quiet = code == xid.RECOVERY or (code in xid.AFTER_EFFECTS and said is None)

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fleet.health.rules import xid
+from fleet.telemetry import names
 from tests.unit.health_rules.world import START, World, told, uuid
 
 LOST = "NVRM: Xid (PCI:0000:1e:00): 79, GPU has fallen off the bus."
@@ -255,3 +256,69 @@ def test_a_restart_keeps_the_latch_and_its_beginning(world: World) -> None:
     assert world.verdict().since == START + timedelta(seconds=15)
     world.reboot()
     assert told(world.scrape()) == [("cleared", "xid-79", uuid(3))]
+
+
+# -- what the exporter counts by code ---------------------------------------------------------------------------------
+
+WINDOW, TOTAL = names.XID_COUNT, names.XID_TOTAL
+
+
+@pytest.mark.parametrize("metric", [WINDOW, TOTAL])
+def test_a_code_is_seen_although_another_one_followed_in_the_same_scrape(world: World, metric: str) -> None:
+    world.give(3, XID=45)
+    world.count(metric, xid79=1, xid45=1)
+    assert told(world.scrape()) == [("opened", "xid-79", uuid(3))]
+    assert told(world.scrape()) == []
+    world.count(metric, 4, xid31=1)
+    assert told(world.scrape()) == [("opened", "xid-31", uuid(4))]
+
+
+@pytest.mark.parametrize("metric", [WINDOW, TOTAL])
+def test_counts_at_first_sight_and_after_a_gap_are_a_baseline(metric: str) -> None:
+    world = World()
+    world.count(metric, xid79=2)
+    assert world.scrape() == [] and world.scrape() == []
+    world.fail("dcgm-exporter")
+    world.count(metric, xid79=2, xid48=1)
+    world.count(metric, 4, xid79=5)
+    assert world.scrape() == []
+    world.count(metric, xid79=3, xid48=1)
+    assert told(world.scrape()) == [("opened", "xid-79", uuid(3))]
+
+
+@pytest.mark.parametrize(("metric", "again"), [(WINDOW, 1.0), (TOTAL, 2.0)])
+def test_the_same_code_again_is_news_after_it_was_mended(world: World, metric: str, again: float) -> None:
+    world.count(metric, xid79=1)
+    assert told(world.scrape()) == [("opened", "xid-79", uuid(3))]
+    world.change(remediated_at=world.now + timedelta(seconds=1))
+    assert [edge.kind for edge in world.scrape()] == ["cleared"]
+    assert world.scrape() == []  # still in the window, which the repair does not empty
+    if metric == WINDOW:
+        world.count(metric)
+    for _ in range(3):
+        assert world.scrape() == []
+    world.count(metric, xid79=again)
+    assert told(world.scrape()) == [("opened", "xid-79", uuid(3))]
+
+
+def test_a_window_that_empties_and_a_count_that_falls_are_no_news(world: World) -> None:
+    world.count(WINDOW, xid94=3, xid0=7, xidabc=1)
+    assert told(world.scrape()) == [("opened", "xid-94", uuid(3))]
+    for left in (2, 1):
+        world.count(WINDOW, xid94=left)
+        assert world.scrape() == []
+    world.count(WINDOW)
+    for _ in range(3):
+        assert [edge for edge in world.scrape() if edge.kind == "opened"] == []
+
+
+def test_a_total_that_begins_anew_with_its_exporter_is_a_baseline(world: World) -> None:
+    world.count(TOTAL, xid79=5)
+    assert told(world.scrape()) == [("opened", "xid-79", uuid(3))]
+    world.fail("dcgm-exporter")
+    world.count(TOTAL)
+    world.scrape()
+    world.change(remediated_at=world.now)
+    world.scrape()
+    world.count(TOTAL, xid79=1)
+    assert told(world.scrape()) == [("opened", "xid-79", uuid(3))]

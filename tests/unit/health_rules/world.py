@@ -78,6 +78,13 @@ class World:
         """Override metrics of one GPU by the names of `fleet.telemetry.names`."""
         self.gpu.setdefault((node, gpu), {}).update({getattr(names, key): value for key, value in values.items()})
 
+    def count(self, metric: str, gpu: int = 3, /, node: str = "n1", **codes: float) -> None:
+        """What the exporter counts of Xids by code (`xid79=1`), and of no others."""
+        mine = self.gpu.setdefault((node, gpu), {})
+        for key in [key for key in mine if key.startswith(metric + "|")]:
+            del mine[key]
+        mine.update({f'{metric}|,xid="{code.removeprefix("xid")}"': number for code, number in codes.items()})
+
     def scrape(self, *jobs: str, after: float = 15.0, cycle: bool = True) -> list[Edge]:
         """Every exporter answers (or only those named), then the rules look."""
         self.pass_time(after)
@@ -133,7 +140,8 @@ class World:
             )
             for metric, value in {**HEALTHY, **self.gpu.get((node, gpu), {})}.items():
                 if value == value:
-                    lines.append(f"{metric}{{{labels}}} {value}")
+                    name, _, more = metric.partition("|")  # another label of this series alone
+                    lines.append(f"{name}{{{labels}{more}}} {value}")
         return ("\n".join(lines) + "\nprocess_start_time_seconds 1\n").encode()
 
     def _node(self, node: str) -> bytes:

@@ -35,6 +35,10 @@ SERIES = (
     (f"DCGM_FI_DEV_NVLINK_EFFECTIVE_BER_RATIO{{{LINK}}}", "1.5e-14", names.NVLINK_BER, UUID, "7"),
     (f'DCGM_EXP_CLOCK_EVENTS_COUNT{{{USUAL},clock_event="hw_thermal",window_size_in_ms="300000"}}', "4",
      names.CLOCK_EVENTS, UUID, "hw_thermal"),
+    (f'DCGM_EXP_XID_ERRORS_COUNT{{{USUAL},window_size_in_ms="300000",xid="79"}}', "1", names.XID_COUNT, UUID, "79"),
+    (f'DCGM_EXP_XID_ERRORS_COUNT{{{USUAL},window_size_in_ms="300000"}}', "0", names.XID_COUNT, UUID, ""),
+    (f'DCGM_EXP_XID_ERRORS_TOTAL{{{NEW},xid="94",GPU_I_PROFILE="1g.10gb",GPU_I_ID="9"}}', "2", names.XID_TOTAL, UUID,
+     "94/9"),
     (f'DCGM_EXP_P2P_STATUS{{{USUAL},peer_gpu="5",link_status="OK"}}', "0", names.P2P_STATUS, UUID, "5"),
     (f'DCGM_EXP_GPU_HEALTH_STATUS{{{USUAL},health_watch="MEM",health_error_code="DCGM_FR_OK"}}', "0",
      names.HEALTH_STATUS, UUID, "MEM"),
@@ -112,7 +116,6 @@ def test_a_series_lands_on_its_part(series: str, value: str, metric: str, device
 @pytest.mark.parametrize(
     "series",
     [
-        f'DCGM_EXP_XID_ERRORS_COUNT{{{USUAL},window_size_in_ms="300000",xid="79"}} 1',
         f"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{{USUAL}}} 9223372036854775794",
         f"DCGM_FI_DEV_GPU_TEMP{{{USUAL}}} 9223372036854775794",
         f"DCGM_FI_DEV_GPU_TEMP{{{USUAL}}} 2147483632",
