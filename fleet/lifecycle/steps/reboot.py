@@ -101,7 +101,9 @@ def _follow(ctx: Context, node: NodeSeen, sent: Intent) -> Outcome:
 
 def _proved(node: NodeSeen, sent: Intent) -> bool:
     old_boot, old_beat = sent.before.get("boot_id", ""), sent.before.get("heartbeat", "")
-    changed = bool(node.boot_id and old_boot) and node.boot_id != old_boot  # what was unknown proves nothing
+    # A boot id that was unknown before proves a boot only of a node that was not Ready then.
+    other = node.boot_id != old_boot if old_boot else sent.before.get("ready") is not True
+    changed = bool(node.boot_id) and other
     beat = node.heartbeat_at is not None and node.heartbeat_at.isoformat() != old_beat  # clocks may be set back
     return changed and node.ready is True and beat
 

@@ -63,3 +63,12 @@ def test_a_boot_id_that_was_not_known_before_proves_no_reboot(build: Build) -> N
     world.change(NODE, boot_id="told-at-last")
     assert world.run(1200, lambda: again(workflow).state in ("repair", "succeeded"))
     assert again(workflow).state == "repair"
+
+
+def test_a_dead_node_that_comes_back_with_a_boot_id_has_booted(build: Build) -> None:
+    """Where nobody had told one before, Ready again and a fresh heartbeat are proof enough."""
+    world = build(NODE)
+    world.change(NODE, boot_id="", ready=None)
+    workflow = fault(world, NODE)
+    assert world.run(300, lambda: again(workflow).state == "succeeded"), again(workflow).blocked_text
+    assert len(world.resets) == 1
