@@ -133,7 +133,8 @@ class Member:
     ending: bool = False  # being deleted; it holds its GPUs until it is gone
     total: int | None = None
     alone: bool = False  # admitted by itself, though others have the same maker (Kueue's single pods)
-    done: bool = False  # it ended, and well
+    done: bool = False  # it ended, and well, and nobody takes it away
+    init: str = ""  # the init container that runs before it starts
     placeholder: bool = False  # holds room for a member that has not come
     sick_device: str = ""  # what the kubelet says of a device it gave to this pod (KEP-4680), "" when nothing
 

@@ -72,7 +72,8 @@ def member_of(raw: Mapping[str, Any], links: tuple[str, ...], owner: str, role: 
         ending=bool(meta.get("deletionTimestamp")),
         total=total if total > 0 else None,
         alone=labels.get(_MANAGED) == "true" and _GROUPED not in labels,
-        done=text(status.get("phase")) == "Succeeded",
+        done=_done(meta, status),
+        init=_init(spec, status) if node else "",
         placeholder=text(notes.get(_PLACEHOLDER)).lower() == "true",
         sick_device=_sick_device(statuses),
     )
@@ -92,6 +93,22 @@ def _state(
     if ready:
         return "ready"
     return "placed" if _computes_nothing(spec, statuses) else "running"
+
+
+def _done(meta: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """One that is evicted may end with no error, too: another comes in its place."""
+    told = {text(one.get("type")) for one in items(status.get("conditions")) if one.get("status") == "True"}
+    taken = "DisruptionTarget" in told or bool(meta.get("deletionTimestamp"))
+    return text(status.get("phase")) == "Succeeded" and not taken
+
+
+def _init(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """Its name; sidecars run along and hold nothing up."""
+    inits = items(spec.get("initContainers"))
+    sidecars = {text(one.get("name")) for one in inits if one.get("restartPolicy") == "Always"}
+    running = (one for one in items(status.get("initContainerStatuses")) if "running" in mapping(one.get("state")))
+    names = (text(one.get("name")) for one in running)
+    return next((name for name in names if name not in sidecars), "")
 
 
 def _computes_nothing(spec: Mapping[str, Any], statuses: Sequence[Mapping[str, Any]]) -> bool:

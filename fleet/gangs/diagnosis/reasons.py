@@ -96,6 +96,9 @@ def _after_room(gang: Gang, said: dict[ReasonCode, Said]) -> Reason:
     if stuck:
         return Reason("IMAGE_OR_INIT", "; ".join(stuck[:3]), "container state", fits=True, placed=True)
     code = next((code for code in reversed(AFTER_ROOM) if code in said), None)
+    inits = sorted({f"{member.key}: Init:{member.init}" for member in gang.members if member.node and member.init})
+    if code is None and inits:
+        return Reason("IMAGE_OR_INIT", "; ".join(inits[:3]), "container state", fits=True, placed=True)
     return replace(_words(code or "UNKNOWN", said if code else {}), placed=True)
 
 

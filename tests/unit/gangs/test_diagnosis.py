@@ -138,6 +138,13 @@ def test_whoever_has_devices_by_claims_alone_is_left_to_the_schedulers_words() -
     assert diagnose(a_gang("llm", 1, need=channel), *a_scene(a_room("a"))).fits is True
 
 
+def test_a_gang_that_waits_in_its_init_containers_says_in_which() -> None:
+    gang = a_gang("llm", 1, placed=1)
+    gang = replace(gang, state="starting", members=tuple(replace(one, init="wait-gcs-ready") for one in gang.members))
+    reason = diagnose(gang, *a_scene(a_room("gpu-0", used=8)))
+    assert (reason.code, reason.raw.partition(": ")[2]) == ("IMAGE_OR_INIT", "Init:wait-gcs-ready")
+
+
 def test_a_gang_that_starts_is_told_nothing_of_what_it_waited_for_before() -> None:
     starting = replace(a_gang("llm", 1, placed=1, said=(said("QUOTA", "old words"),)), state="starting")
     reason = diagnose(starting, *a_scene(a_room("gpu-0", used=8)))

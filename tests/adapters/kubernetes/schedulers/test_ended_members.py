@@ -15,7 +15,7 @@ from tests.adapters.kubernetes.schedulers import (
     test_native,
     test_volcano,
 )
-from tests.adapters.kubernetes.schedulers.raw import Json, gang_of, pod, pods, template, why
+from tests.adapters.kubernetes.schedulers.raw import Json, at, condition, gang_of, pod, pods, template, why
 from tests.unit.gangs.scenes import a_room
 
 
@@ -119,6 +119,16 @@ def test_members_that_ended_well_are_not_waited_for_where_only_their_pods_tell(
     assert (lost.state, lost.minimum, lost.gpus_held_idle) == ("partial", 3, 16)
     failed = [pod(f"bad-{n}", "gpu-9", status={"phase": "Failed"}, **names) for n in range(2)]
     assert gang_of(*objects, *failed, *pods("llm", 2, **names)).state == "partial"
+
+
+EVICTED = {**WELL, "conditions": [condition("DisruptionTarget", True, "EvictionByEvictionAPI")]}
+
+
+@pytest.mark.parametrize("facts", [{"status": EVICTED}, {"status": WELL, "deletionTimestamp": at(5)}])
+def test_one_that_was_evicted_and_ended_without_an_error_is_waited_for(facts: Json) -> None:
+    objects, names = kai_group()
+    gang = gang_of(*objects, pod("gone", "gpu-9", **facts, **names), *pods("llm", 3, **names))
+    assert (gang.state, gang.minimum) == ("partial", 4)
 
 
 @pytest.mark.parametrize("kind", UNTOLD)

@@ -273,6 +273,15 @@ def test_what_the_pod_asks_for_as_a_whole_counts_over_its_containers() -> None:
     assert (need.cpu_millis, need.memory_mib, need.gpus) == (32_000, 64 * GIB, 8)
 
 
+def test_an_init_container_that_runs_is_told_and_a_sidecar_is_not() -> None:
+    spec = {"initContainers": [{"name": "logs", "restartPolicy": "Always"}, {"name": "wait-gcs-ready"}]}
+    running = [{"name": name, "state": {"running": {}}} for name in ("logs", "wait-gcs-ready")]
+    told = pod("w", "gpu-0", status={"phase": "Pending", "initContainerStatuses": running}, **spec)
+    assert (member_in(told).init, member_in(told).stuck) == ("wait-gcs-ready", "")
+    started = pod("w", "gpu-0", status={"phase": "Running", "initContainerStatuses": running[:1]}, **spec)
+    assert member_in(started).init == ""
+
+
 DEVICES = [
     "nvidia.com/gpu",
     "nvidia.com/gpu.shared",
