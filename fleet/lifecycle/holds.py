@@ -1,7 +1,8 @@
 """Our holds as the clusters tell them, beside what we know of them.
 
 Decides how a hold is released by hand: through its workflow where one works on the node, else by taking our own mark
-away. Refuses to touch a cordon without our mark.
+away. Refuses to touch a cordon without our mark, and to uncordon what somebody else holds as well, by the row or by the
+node itself.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from django.db import transaction
 
 from fleet.audit import services as audit
 from fleet.inventory.models import Cluster, Node
+from fleet.inventory.owners import on_node
+from fleet.lifecycle import owners
 from fleet.lifecycle.machine import OPEN_WORKFLOW_STATES, NodeState
 from fleet.lifecycle.models import NodeLifecycle, Workflow
 from fleet.ports.cluster import HOLD_ANNOTATION, ClusterActor, ClusterReader, NodeSeen
@@ -56,6 +59,7 @@ def release(
     if hold.workflow is not None:
         services.abort(hold.workflow.pk, by, reason, now)
     foreign = Node.objects.filter(cluster=cluster, name=hold.node, foreign_hold=True).exists()
+    foreign = foreign or bool(owners.keepers(on_node(hold.seen)))
     actor().release(hold.node, hold.value, hold.seen.resource_version, uncordon=not foreign)
     with transaction.atomic():
         NodeLifecycle.objects.filter(node__cluster=cluster, node__name=hold.node).exclude(

@@ -21,6 +21,7 @@ from fleet.lifecycle.models import Suspension
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.ports.cluster import HOLD_ANNOTATION
 from tests.builders import T0, a_cluster, a_node, a_workflow, an_incident
+from tests.domain.inventory.seen import a_node_seen
 
 pytestmark = pytest.mark.django_db
 
@@ -62,8 +63,8 @@ def test_why_of_a_stranger_is_refused() -> None:
 def held(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bool]]:
     """One node with a hold left over, as its cluster tells it; the releases that were asked for."""
     released: list[tuple[str, str, bool]] = []
-    seen = SimpleNamespace(name="gpu-r01-01", annotations={HOLD_ANNOTATION: "7/op-1"}, resource_version="5")
-    bare = SimpleNamespace(name="gpu-r01-02", annotations={}, resource_version="6")
+    seen = a_node_seen("gpu-r01-01", annotations={HOLD_ANNOTATION: "7/op-1"}, unschedulable=True)
+    bare = a_node_seen("gpu-r01-02")
 
     def release(node: str, value: str, resource_version: str, uncordon: bool) -> None:
         released.append((node, value, uncordon))
@@ -104,6 +105,26 @@ def test_holds_release_takes_only_our_mark_and_needs_a_reason(held: list[tuple[s
 
 def test_a_release_leaves_another_owner_s_cordon(held: list[tuple[str, str, bool]]) -> None:
     a_node(a_cluster(), foreign_hold=True)
+    assert "another owner stays" in said("holds", "release", "gpu-r01-01", reason="left by a test")
+    assert held == [("gpu-r01-01", "7/op-1", False)]
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {"labels": {"dgxc.nvidia.com/nvsentinel-state": "quarantined"}},
+        {"labels": {"nvidia.com/gpu-driver-upgrade-state": "drain-required"}},
+        {"annotations": {"nodewright.nvidia.com/cordon_tuning": "true"}},
+    ],
+)
+def test_a_release_by_hand_leaves_the_cordon_to_whoever_came_on_top(
+    held: list[tuple[str, str, bool]], monkeypatch: pytest.MonkeyPatch, marks: dict[str, dict[str, str]]
+) -> None:
+    """The row knows of cordons that were there before ours; who joined since is told by the node alone."""
+    notes = {HOLD_ANNOTATION: "7/op-1", **marks.get("annotations", {})}
+    seen = a_node_seen("gpu-r01-01", annotations=notes, labels=marks.get("labels", {}), unschedulable=True)
+    monkeypatch.setattr(wiring, "reader", lambda cluster: SimpleNamespace(nodes=lambda: [seen]))
+    a_node(a_cluster())
     assert "another owner stays" in said("holds", "release", "gpu-r01-01", reason="left by a test")
     assert held == [("gpu-r01-01", "7/op-1", False)]
 
