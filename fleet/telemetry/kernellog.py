@@ -25,7 +25,7 @@ MAX_TEXT, MAX_HOST = 8_192, 253
 MAX_RECORDS = 100_000  # of one body; a real one of the largest size holds half as many
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000  # beyond them a clock error can no longer be added or taken away
 _TIME = ("date", "timestamp", "ts", "@timestamp", "time", "realtime_timestamp", "source_realtime_timestamp")
-_LINE_END = re.compile(r"[\r\n]+")
+_LINE_END = re.compile(r"(?:[\r\n]|\\x0a)+")  # /dev/kmsg spells one out
 _DECODER = json.JSONDecoder()
 _BETWEEN = "[], \t\r\x1e"  # what may stand between two records: an array's own signs, and the separator of RFC 7464
 _BOUNDARY = re.compile(r"\}[, \t\x1e]*(?=\{)")
@@ -78,7 +78,7 @@ def take_record(record: Any, batch: Batch) -> None:
         batch.rejected["not_kernel"] += 1
     else:
         whole = KernelLine("", _time(said, batch.rejected), text, tuple(logrecords.hosts(said)), logrecords.boot(said))
-        for line in _LINE_END.split(text) if "\n" in text or "\r" in text else (text,):
+        for line in _LINE_END.split(text) if _LINE_END.search(text) else (text,):
             _take_line(line.strip(), whole, batch)
 
 

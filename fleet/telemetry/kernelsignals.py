@@ -17,8 +17,8 @@ from typing import Literal
 from fleet.telemetry import kernelhead, names
 
 Kind = Literal[
-    "xid", "sxid", "off_bus", "nfs_stalled", "nfs_ok", "nfs_lost", "mlx5", "hung_task", "aer", "nvme", "read_only",
-    "io_error", "oom", "mce",
+    "xid", "sxid", "off_bus", "gpu_named", "nfs_stalled", "nfs_ok", "nfs_lost", "mlx5", "hung_task", "aer", "nvme",
+    "read_only", "io_error", "oom", "mce",
 ]  # fmt: skip
 
 _DRIVER = re.compile(r"(?:nvidia \S{1,40} )?NVRM: ")
@@ -30,6 +30,9 @@ _SXID = re.compile(
     re.DOTALL,
 )
 _OFF_BUS = re.compile(r".{0,80}?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.\d)?).{0,80}fallen off the bus")
+# The same in three lines: the address stands in the first, what happened in the last.
+_NAMED = re.compile(r"The NVIDIA GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.\d)?)\s*$")
+_NAMELESS = re.compile(r"(?:GPU has )?fallen off the bus\b")
 _NFS = re.compile(r"(?:nfs|lockd): server (\S+) (not responding|OK)")
 _RECLAIM = re.compile(r"(?:NFS: )?nfs4_reclaim_open_state: (Lock reclaim failed|unhandled error -?\d+)")
 _MLX5 = re.compile(
@@ -76,7 +79,7 @@ _PROCESS = re.compile(r"\s*(?:pid=('?[^,]*)|name=[^,]*|Ch [0-9a-fA-F]+)(?:,|$)")
 
 @dataclass(frozen=True, slots=True)
 class KernelSignal:
-    """`device` is a PCI address in normal form, an NFS server, or empty."""
+    """`device` is a PCI address in normal form, an NFS server, or empty: then the line before named it, if any did."""
 
     kind: Kind
     device: str = ""
@@ -196,7 +199,13 @@ def _driver(text: str) -> KernelSignal | None:
         detail, said = detail.strip(), "" if "unknown" in said else said
         return KernelSignal("xid", names.pci(found[1]), found[2], detail, _fatal(detail), said)
     lost = _OFF_BUS.match(text, driver.end())
-    return KernelSignal("off_bus", names.pci(lost[1]), "79", "fallen off the bus") if lost else None
+    if lost:
+        return KernelSignal("off_bus", names.pci(lost[1]), "79", "fallen off the bus")
+    named = _NAMED.match(text, driver.end())
+    if named:
+        return KernelSignal("gpu_named", names.pci(named[1]))
+    nameless = _NAMELESS.match(text, driver.end())
+    return KernelSignal("off_bus", "", "79", "fallen off the bus") if nameless else None
 
 
 def _fatal(detail: str) -> bool | None:

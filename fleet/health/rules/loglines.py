@@ -30,6 +30,7 @@ from fleet.telemetry.kernelsignals import KernelSignal, match
 SXID_TITLE = "NVSwitch %(switch)s reported SXid %(code)s: %(name)s"
 PASSING = 600.0  # seconds after which a complaint that the hardware corrected is over
 SMALL_SKEW = 5.0
+SENTENCE = 5.0  # seconds within which the kernel ends a sentence of several lines
 ABSURD_SKEW = 10 * 366 * 86_400.0  # a clock that is decades off says nothing about the clock that stamped the line
 FAR_FUTURE = timedelta(minutes=5)
 KEPT_TALLIES = 10_000
@@ -42,6 +43,7 @@ class KernelLines:
         self.rules, self.frame, self.findings, self.nfs, self.repeats = rules, frame, findings, nfs, repeats
         self.pools = Pools()
         self._tallies: dict[tuple[str, str, str], deque[datetime]] = {}
+        self._named: dict[str, tuple[str, datetime]] = {}  # node -> the GPU that a sentence of several lines is about
 
     def _rule(self, rule_id: str, facts: NodeFacts) -> Rule:
         return self.pools.rule_of(self.rules[rule_id], facts.pool)
@@ -59,6 +61,10 @@ class KernelLines:
             del self._tallies[next(iter(self._tallies))]
         return len(tally) >= rule.threshold
 
+    def _just_named(self, node: str, at: datetime) -> str:
+        device, said = self._named.pop(node, ("", at))
+        return device if abs((at - said).total_seconds()) <= SENTENCE else ""
+
     def take(self, line: KernelLine, facts: NodeFacts, now: datetime) -> list[Edge]:
         signal = match(line.text)
         if signal is None:
@@ -66,6 +72,14 @@ class KernelLines:
         at = self._when(line, facts.name, now)
         facts = _in_its_boot(line, facts, at)
         self.findings.counts["line_" + signal.kind] += 1
+        if signal.kind == "gpu_named":
+            self._named[facts.name] = (signal.device, at)
+            return []
+        if signal.kind == "off_bus" and not signal.device:
+            signal = replace(signal, device=self._just_named(facts.name, at))
+            if not signal.device:
+                self.findings.counts["unnamed_gpu"] += 1
+                return []
         if signal.kind in ("xid", "off_bus"):
             return self._xid(signal, line, facts, at, now)
         if signal.kind == "nfs_ok":

@@ -137,6 +137,27 @@ def test_a_line_that_comes_before_the_node_told_of_its_boot_is_kept_by_that_boot
     assert [edge.kind for edge in world.scrape() if edge.cause == "xid-79"] == ["cleared"]
 
 
+SENTENCE = (
+    "NVRM: The NVIDIA GPU 0000:1e:00.0",
+    "NVRM: (PCI ID: 10de:2330) installed in this system has",
+    "NVRM: fallen off the bus and is not responding to commands.",
+)
+
+
+def test_a_sentence_of_three_lines_names_its_gpu(world: World) -> None:
+    assert [edge for text in SENTENCE[:2] for edge in world.say(text)] == []
+    (edge,) = world.say(SENTENCE[2])
+    assert (edge.cause, edge.device) == ("xid-79", uuid(3))
+    assert world.say(SENTENCE[2]) == []  # of which GPU, nothing said again
+
+
+def test_the_end_of_a_sentence_is_not_put_to_another_beginning(world: World) -> None:
+    world.say(SENTENCE[0], ago=30)
+    assert world.say(SENTENCE[2]) == []
+    world.say(SENTENCE[0])
+    assert world.say("NVRM: GPU 0000:1b:00.0: GPU has fallen off the bus.")[0].device == uuid(0)
+
+
 @pytest.mark.parametrize("border", ["connected_at", "remediated_at"])
 def test_a_line_of_the_boot_that_runs_may_still_be_history(world: World, border: str) -> None:
     world.change(**{border: world.now})

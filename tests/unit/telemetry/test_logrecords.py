@@ -91,6 +91,8 @@ def test_each_line_of_a_record_is_one() -> None:
     batch = read({**RECORD, "log": f"usb 1-1: gone\r\n\n[  1.5] {LINE}\nfrom an app: {LINE}"})
     assert [line.text for line in batch.lines] == ["usb 1-1: gone", f"[  1.5] {LINE}", f"from an app: {LINE}"]
     assert {line.at for line in batch.lines} == {AT}
+    spelled = read({**RECORD, "log": "NVRM: The NVIDIA GPU 0000:1b:00.0\\x0aNVRM: installed in this system has"})
+    assert [line.text[:13] for line in spelled.lines] == ["NVRM: The NVI", "NVRM: install"]
 
 
 @pytest.mark.parametrize(
