@@ -72,6 +72,8 @@ _MCE = re.compile(
     r"|(?:Corrected|Deferred) error, no action required|Uncorrected, software (?:restartable|containable) error"
     r"|System Fatal error)"
 )
+_BANK = re.compile(r".* Bank \d{1,3}: ([0-9a-fA-F]{16})\b")
+_UC = 1 << 61  # of a bank's status: what was wrong was not corrected, though it may have been logged by the next boot
 _UNCORRECTED = re.compile(r".*(?:Exception|Uncorrected|Fatal)")
 _EDAC = re.compile(r"EDAC (\w{1,32}#?\d{0,3}): (?:(\d+) )?(CE|UE) (.{0,80})")
 _PROCESS = re.compile(r"\s*(?:pid=('?[^,]*)|name=[^,]*|Ch [0-9a-fA-F]+)(?:,|$)")
@@ -176,7 +178,11 @@ def _machine_check(text: str) -> KernelSignal | None:
         word = event[1].lower()
         return KernelSignal("mce", "", "", f"{word} event", word in ("fatal", "recoverable"))
     found = _MCE.match(text)
-    return KernelSignal("mce", "", "", found[1].strip(), bool(_UNCORRECTED.match(found[1]))) if found else None
+    if not found:
+        return None
+    bank = _BANK.match(found[1])
+    fatal = bool(_UNCORRECTED.match(found[1])) or (bank is not None and bool(int(bank[1], 16) & _UC))
+    return KernelSignal("mce", "", "", found[1].strip(), fatal)
 
 
 def _edac(text: str) -> KernelSignal | None:

@@ -101,6 +101,8 @@ LINES = (
     ("Buffer I/O error on device dm-3, logical block 0", "io_error", "dm-3", "", "", None),
     ("Out of memory: Kill process 1 (a) score 900 or sacrifice child", "oom", "", "", "a", None),
     ("mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 8: 8800004000310e0f", "mce", "", "", "Bank 8", False),
+    ("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 5: bea0000000000108", "mce", "", "", "Bank 5", True),
+    ("mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 7: 9c00004000010091", "mce", "", "", "Bank 7", False),
     ("[Hardware Error]: Corrected error, no action required.", "mce", "", "", "Corrected error", False),
     ("[Hardware Error]: Deferred error, no action required.", "mce", "", "", "Deferred error", False),
     ("[Hardware Error]: Uncorrected, software restartable error.", "mce", "", "", "restartable", True),
