@@ -130,7 +130,7 @@ class SlurmActor:
         now = self._clock.monotonic()
         if now < self._alone_until:
             return True
-        found = items(self._telling.rest.get("nodes").get("nodes"))
+        found = self._telling.rest.rows("nodes")
         owners = {
             mark.by
             for raw in found

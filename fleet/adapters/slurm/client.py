@@ -18,6 +18,7 @@ from fleet.adapters.slurm import Connection, answers
 from fleet.adapters.slurm.tokens import expired, user_of
 from fleet.ports import httpread
 from fleet.ports.errors import MissingRight, NotFound, PermanentError, TemporaryError, UnknownOutcome
+from fleet.ports.shapes import items
 
 VERSIONS = tuple(f"v0.0.{n}" for n in range(45, 37, -1))
 """From 26.05 (45) down to 22.05 (38). A server serves three or four of them at a time."""
@@ -54,6 +55,13 @@ class Slurmrestd:
         if status == 404:
             self._version = ""  # an upgrade took the version away: the next call asks again
         return self._judged(status, body, path)
+
+    def rows(self, what: str) -> list[dict[str, Any]]:
+        """The whole of `jobs`, `nodes`, `partitions` or `reservations`. An answer without the list is no empty one."""
+        found = self.get(what).get(what)
+        if not isinstance(found, list):
+            raise TemporaryError(f"slurmrestd answered {what} without the list of them.", code="slurm_garbage")
+        return items(found)
 
     def act(self, what: str) -> dict[str, Any]:
         """What Slurm does when it is asked with GET (a requeue): an answer that does not come leaves its end open."""

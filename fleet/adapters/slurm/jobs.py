@@ -13,8 +13,9 @@ from fleet.ports.gangs import GangObject, Match, Member, Need, Part, ReasonCode,
 from fleet.ports.shapes import strings, text
 
 _WAITS = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+ENDING = "COMPLETING"
 _HOLDS = frozenset({
-    "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "POWER_UP_NODE", "RESIZING", "STOPPED", "SIGNALING",
+    "RUNNING", "SUSPENDED", ENDING, "CONFIGURING", "POWER_UP_NODE", "RESIZING", "STOPPED", "SIGNALING",
     "STAGE_OUT", "EXPEDITING",
 })  # fmt: skip
 """States of a job that has nodes. Up to 22.05 a job tells one word, so that a flag stands there for its state."""
@@ -85,13 +86,19 @@ _SAID: tuple[tuple[str, ReasonCode], ...] = (
 
 
 def waits(raw: dict[str, Any]) -> bool:
-    """For nodes. One that is requeued waits while it still ends on those it had."""
+    """For nodes. One that is requeued may wait while it still ends on those it had."""
     state = states(raw.get("job_state"))
     return "PENDING" in state or bool(state & _WAITS and not state & _HOLDS)
 
 
+def holds(raw: dict[str, Any]) -> bool:
+    """Its nodes."""
+    state = states(raw.get("job_state"))
+    return bool(state & _HOLDS) and not ("PENDING" in state and ENDING not in state)
+
+
 def is_open(raw: dict[str, Any]) -> bool:
-    return waits(raw) or bool(states(raw.get("job_state")) & _HOLDS)
+    return waits(raw) or holds(raw)
 
 
 def gang(raw: dict[str, Any]) -> GangObject:
@@ -127,11 +134,11 @@ def ref_of(raw: dict[str, Any]) -> Ref:
 
 
 def members(raw: dict[str, Any]) -> list[Member]:
-    if waits(raw):
+    if not holds(raw):
         return []
     ref, names = ref_of(raw), hosts(raw.get("nodes"))
     need = need_of(raw, max(1, len(names)))
-    ending = "COMPLETING" in states(raw.get("job_state"))
+    ending = ENDING in states(raw.get("job_state"))
     return [
         Member(
             key=f"slurm:{ref.name}/{rank}",
@@ -159,7 +166,7 @@ def need_of(raw: dict[str, Any], nodes: int) -> Need:
         per_node = per_task * tasks
     if not per_node:
         per_node = gpus(raw.get("tres_per_socket")) * (number(raw.get("sockets_per_node")) or 1)
-    if not per_node and not waits(raw):
+    if not per_node and holds(raw):
         per_node = -(-_given(raw) // nodes)
     cores = max(number(raw.get("minimum_cpus_per_node")) or 1, -(-(number(raw.get("cpus")) or 1) // nodes))
     asked = tuple(hosts(raw.get("required_nodes")))

@@ -100,10 +100,10 @@ class Lending:
         return found[0]
 
     def reservations(self) -> list[Reservation]:
-        return [reservations.read(raw) for raw in items(self._telling.rest.get("reservations").get("reservations"))]
+        return [reservations.read(raw) for raw in self._telling.rest.rows("reservations")]
 
     def _jobs_in(self, names: set[str]) -> list[dict[str, Any]]:
-        return [raw for raw in items(self._telling.rest.get("jobs").get("jobs")) if raw.get("resv_name") in names]
+        return [raw for raw in self._telling.rest.rows("jobs") if raw.get("resv_name") in names]
 
     def _mine(self, found: list[Reservation], node: str) -> list[Reservation]:
         return [one for one in found if one.value and one.by == self._by and node in one.nodes]

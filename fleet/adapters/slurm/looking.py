@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from fleet.adapters.slurm import Connection, reservations, seen, submitting, work
@@ -26,6 +26,9 @@ LOOK_LEAST, LOOK_MOST, LOOK_SHARE = 3.0, 30.0, 10
 """Seconds between two looks: ten times as long as a look takes, within these bounds, for slurmctld locks meanwhile."""
 PAUSE = 0.1
 LONGEST_NAME = 253
+CLOCKS = timedelta(minutes=1)
+"""So far Slurm's clock may be ahead of ours."""
+MOST_ENDING = 10_000
 HEARTBEAT_EVERY = timedelta(seconds=20)
 """A node of which nothing else differs is told anew so often: a change of its heartbeat alone is worth no more."""
 COUNTED = "MIXED"
@@ -37,6 +40,7 @@ class SlurmReader:
     def __init__(self, connection: Connection, clock: Clock = SYSTEM_CLOCK) -> None:
         self._rest = Slurmrestd(connection)
         self._clock = clock
+        self._ending: dict[str, datetime] = {}
 
     def check(self) -> list[str]:
         """What it reads all day. Slurm knows no rights to read beyond a valid token."""
@@ -49,7 +53,7 @@ class SlurmReader:
 
     def nodes(self) -> list[NodeSeen]:
         now, booked = self._clock.now(), self._booked()
-        return [seen.node(raw, now, booked) for raw in items(self._rest.get("nodes").get("nodes")) if _named(raw)]
+        return [seen.node(raw, now, booked) for raw in self._rest.rows("nodes") if _named(raw)]
 
     def node(self, name: str) -> NodeSeen:
         booked = self._booked()
@@ -57,7 +61,7 @@ class SlurmReader:
 
     def pods_on(self, node: str) -> list[PodSeen]:
         """The ranks that hold the node. Its jobs may be over while an epilog still runs: then it is not empty."""
-        found = [pod for raw in self._jobs() for pod in work.running(raw) if pod.node == node]
+        found = [pod for raw in self._jobs() for pod in self._ranks(raw) if pod.node == node]
         if not found and (busy := _words(self._counted(node)) & BUSY):
             words = f"Slurm says {'+'.join(sorted(busy))} of {node} and names no job on it; it is looked at again."
             raise TemporaryError(words, code="slurm_error")
@@ -85,14 +89,28 @@ class SlurmReader:
         return self._watch("pods", self._pods, _same, stop, on_state)
 
     def _pods(self) -> list[PodSeen]:
-        return [pod for raw in self._jobs() for pod in work.running(raw)]
+        return [pod for raw in self._jobs() for pod in self._ranks(raw)]
+
+    def _ranks(self, raw: dict[str, Any]) -> list[PodSeen]:
+        """Since when it ends Slurm does not tell of a job that is requeued: then since we saw it first."""
+        found = work.running(raw)
+        if not found or not work.ends(raw):
+            return found
+        now = self._clock.now()
+        told = found[0].deleting_since
+        if told is not None and told <= now + CLOCKS:
+            return found
+        if len(self._ending) > MOST_ENDING:
+            self._ending.clear()
+        since = self._ending.setdefault(found[0].uid, now)
+        return [replace(pod, deleting_since=since) for pod in found]
 
     def _booked(self) -> list[Reservation]:
         """Read before the nodes: a reservation of ours stands before the drain is lifted, and after it is back."""
-        return reservations.those_beside_ours(items(self._rest.get("reservations").get("reservations")))
+        return reservations.those_beside_ours(self._rest.rows("reservations"))
 
     def _jobs(self) -> list[dict[str, Any]]:
-        return items(self._rest.get("jobs").get("jobs"))
+        return self._rest.rows("jobs")
 
     def _raw(self, name: str) -> dict[str, Any]:
         found = [raw for raw in items(self._rest.get(f"node/{name}").get("nodes")) if raw.get("name") == name]
@@ -106,7 +124,7 @@ class SlurmReader:
         raw = self._raw(name)
         if COUNTED not in _words(raw):
             return raw
-        listed = items(self._rest.get("nodes").get("nodes"))
+        listed = self._rest.rows("nodes")
         return next((one for one in listed if one.get("name") == name), raw)
 
     def _watch(
@@ -123,6 +141,8 @@ class SlurmReader:
             began = time.monotonic()
             try:
                 found = {_key(item): item for item in look()}
+                if resource == "nodes" and known and not found:  # its table is hidden from us, or not loaded yet
+                    raise TemporaryError("Slurm tells of no node.", code="slurm_error")
             except PortError as error:
                 on_state(WatchState(resource, False, self._clock.now(), str(error), error.code))
             else:

@@ -18,7 +18,6 @@ from fleet.adapters.slurm.roots import with_roots
 from fleet.ports.clock import SYSTEM_CLOCK, Clock
 from fleet.ports.errors import PortError
 from fleet.ports.gangs import GangObject, Reading, System
-from fleet.ports.shapes import items
 
 
 class SlurmPoll:
@@ -32,14 +31,14 @@ class SlurmPoll:
 
     def read(self) -> Reading:
         at, troubles = self._clock.now(), []
-        every = items(self.rest.get("jobs").get("jobs"))
+        every = self.rest.rows("jobs")
         raw_jobs = [raw for raw in every if decode_jobs.is_open(raw) and not submitting.said(raw)[0]]
-        raw_nodes = items(self.rest.get("nodes").get("nodes"))
+        raw_nodes = self.rest.rows("nodes")
         jobs = with_roots(decode_jobs.gang(raw) for raw in raw_jobs)
         planned = decode_nodes.planned(jobs)
         offers = tuple(decode_nodes.offer(raw, planned) for raw in raw_nodes)
         try:
-            partitions = items(self.rest.get("partitions").get("partitions"))
+            partitions = self.rest.rows("partitions")
         except PortError as error:
             partitions = []
             troubles.append(f"Partitions are not known: {error}")

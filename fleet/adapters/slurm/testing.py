@@ -115,7 +115,7 @@ class Testing:
                 if mine := [raw for raw in told if text(raw.get("name")) == name]:
                     return mine
             del self._numbers[name]
-        every = [raw for raw in items(self._telling.rest.get("jobs").get("jobs")) if text(raw.get("name")) == name]
+        every = [raw for raw in self._telling.rest.rows("jobs") if text(raw.get("name")) == name]
         found = sorted(every, key=lambda raw: number(raw.get("job_id")) or 0)
         if found:
             self._numbers[name] = number(found[0].get("job_id")) or 0

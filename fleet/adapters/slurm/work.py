@@ -1,7 +1,8 @@
 """Slurm's jobs in the form of pods: one for each node that a job holds.
 
-Decides that a rank lives as long as its job holds the node (also while it completes or is suspended), and that it ends
-at the latest at its job's time limit. A requeued job is new work with another uid. Refuses to count finished jobs.
+Decides that a rank lives as long as its job holds the node (also while it completes or is suspended, and although the
+job waits anew already), and that it ends at the latest at its job's time limit. A requeued job is new work with another
+uid. Refuses to count finished jobs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from fleet.adapters.slurm.jobs import is_open, need_of, waits
+from fleet.adapters.slurm.jobs import ENDING, holds, need_of, waits
 from fleet.adapters.slurm.values import hosts, moment, number, states
 from fleet.ports.cluster import SLURM_JOB, PodSeen
 from fleet.ports.shapes import text
@@ -19,7 +20,7 @@ KILL_WAIT = 30  # seconds between SIGTERM and SIGKILL by default
 
 def running(raw: dict[str, Any]) -> list[PodSeen]:
     """One for each node that it holds."""
-    if not is_open(raw) or waits(raw):
+    if not holds(raw):
         return []
     nodes = hosts(raw.get("nodes"))
     gpus = need_of(raw, max(1, len(nodes))).gpus
@@ -38,6 +39,10 @@ def job_of(pod: PodSeen) -> str:
     return pod.owner.removeprefix(SLURM_JOB)
 
 
+def ends(raw: dict[str, Any]) -> bool:
+    return ENDING in states(raw.get("job_state"))
+
+
 def may_requeue(raw: dict[str, Any]) -> bool:
     """Neither one that was submitted so, nor one without a script: somebody sits before it."""
     return not any(raw.get(key) is False or number(raw.get(key)) == 0 for key in ("requeue", "batch_flag"))
@@ -50,8 +55,7 @@ def leader_of(raw: dict[str, Any], job: str) -> str:
 
 def _pod(raw: dict[str, Any], node: str, rank: int, gpus: int) -> PodSeen:
     job, partition = str(number(raw.get("job_id")) or 0), text(raw.get("partition")).split(",")[0]
-    state = states(raw.get("job_state"))
-    ending: datetime | None = moment(raw.get("end_time")) if "COMPLETING" in state else None
+    ending: datetime | None = moment(raw.get("end_time")) if ends(raw) else None
     started = moment(raw.get("start_time")) if node else None
     return PodSeen(
         namespace=partition,

@@ -16,6 +16,7 @@ SLURM: tuple[str, ...] = (
     noop("%(node)s changed since it was read."),
     noop("Another installation of Muster holds nodes of this Slurm: this one does not act beside it."),
     noop("slurmrestd answered %(path)s with no JSON (HTTP %(status)s)."),
+    noop("slurmrestd answered %(what)s without the list of them."),
     noop("Slurm refused %(path)s: %(why)s"),
     noop("Slurm knows no %(path)s: %(why)s"),
     noop("Slurm knows no node %(node)s."),

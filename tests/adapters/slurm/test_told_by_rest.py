@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from fleet.adapters import slurm as adapter
 from fleet.adapters.slurm import Connection
 from fleet.adapters.slurm.client import VERSIONS
+from fleet.adapters.slurm.looking import SlurmReader
 from fleet.adapters.slurm.telling import NODES_BY_REST, REQUEUE_BY_REST
-from fleet.ports.cluster import HOLD_ANNOTATION, SLURM_OUT, SLURM_WORK, ClusterActor, HoldRequest
+from fleet.ports.cluster import HOLD_ANNOTATION, SLURM_OUT, SLURM_WORK, ClusterActor, HoldRequest, WatchState
 from fleet.ports.errors import (
     Conflict,
     EvictionBlocked,
@@ -24,6 +26,7 @@ from fleet.ports.errors import (
     UnknownOutcome,
 )
 from tests.adapters.slurm.fake_rest import NEW, OLD, FakeRest, Uncounted, running
+from tests.builders import TestClock
 
 OURS, VALUE = "muster-0123456789abcdef", "17/1c1f6a52"
 EVERY = [int(version.rsplit(".", 1)[1]) for version in VERSIONS]
@@ -184,6 +187,42 @@ def test_what_a_node_is_said_to_run_counts_as_of_now(listed: list[str], left: st
                 reader.pods_on("gpu-01")
         else:
             assert reader.pods_on("gpu-01") == []
+
+
+@pytest.mark.parametrize("end", [6_091_096_191, {"set": True, "infinite": True, "number": 0}, 4_000_000_000, None])
+@pytest.mark.parametrize("state", [["PENDING", "COMPLETING"], ["RUNNING", "COMPLETING"], "COMPLETING"])
+def test_a_requeued_job_that_does_not_end_is_ending_since_it_was_seen_so(server: Server, state: Any, end: Any) -> None:
+    """Slurm tells no end of it; behind processes that cannot be killed it would be waited for without one."""
+    fake, clock = server(45), TestClock()
+    fake.data["jobs"][0] |= {"job_state": state, "nodes": "gpu-01", "end_time": end, "restart_cnt": 1}
+    reader = SlurmReader(reads(fake), clock)
+    first = clock.now()
+    for _ in range(3):
+        (rank,) = reader.pods_on("gpu-01")
+        assert rank.deleting_since == first
+        clock.tick(60)
+    fake.data["jobs"][0]["end_time"] = int(first.timestamp()) + 90
+    (rank,) = reader.pods_on("gpu-01")
+    assert rank.deleting_since == first + timedelta(seconds=90), "what Slurm tells goes before"
+
+
+@pytest.mark.parametrize("answer", [{}, {"nodes": None}, {"nodes": {}}, {"status": "ok"}])
+def test_an_answer_without_the_list_is_no_empty_list(server: Server, answer: dict[str, Any]) -> None:
+    """Else a page of something else would take every node away."""
+    fake = server(45)
+    fake.get = lambda what: (200, {"pings": []} if what == "ping" else answer)  # type: ignore[method-assign]
+    for ask in (adapter.reader(reads(fake)).nodes, adapter.poll(reads(fake)).read):
+        with pytest.raises(TemporaryError):
+            ask()
+
+
+def test_no_watch_loses_all_nodes_at_once(server: Server) -> None:
+    fake, states = server(45), list[WatchState]()
+    stream = adapter.reader(reads(fake)).watch_nodes(lambda: len(states) > 1, states.append)
+    first = [next(stream) for _ in range(9)]
+    assert [change.kind for change in first] == ["added"] * 8 + ["synced"]
+    fake.data["nodes"] = []
+    assert list(stream) == [] and (states[-1].connected, states[-1].text) == (False, "Slurm tells of no node.")
 
 
 def test_a_yes_without_effect_is_no_hold(server: Server) -> None:
