@@ -2,8 +2,9 @@
 
 Decides where the text, the claimed hosts and the writer are: names are compared without case and without the leading
 underscores of the journal, because shippers change both. A text that the journal tells as bytes is read as bytes.
-Refuses to take for the kernel's what the record itself says that another wrote: a container, a unit, a program. Anybody
-may write a line that looks like the kernel's; only the kernel may take a node out.
+Refuses to take for the kernel's what the record itself says that another wrote: a container, a program. Anybody may
+write a line that looks like the kernel's; only the kernel may take a node out. A unit alone proves nothing: there are
+shippers that leave the unit of the record before on a line of the kernel.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ _OF_KUBERNETES = ("node_name", "host", "pod_node_name")
 _CONTAINER = ("container", "container_name", "container_id", "kubernetes_container_name")
 _PROGRAM = ("syslog_identifier", "ident", "appname", "app_name", "programname", "program")
 _FACILITY = ("syslog_facility", "facility")
-_UNIT = ("systemd_unit", "unit")
 _USERLAND = frozenset({"audit", "driver", "syslog", "journal", "stdout"})  # ways into the journal, but the kernel's
-_KERNEL = frozenset({"0", "kern", "kernel"})
+_KERNEL = frozenset({"", "0", "kern", "kernel"})
 _ANSI = re.compile(r"\x1b\[[0-9;:]*[A-Za-z]")
 Record = dict[str, Any]
 
@@ -105,10 +105,7 @@ def of_kernel(record: Record) -> bool:
     program = _said(record, _PROGRAM).partition("[")[0].rstrip(":")
     if program:
         return program == "kernel"
-    facility = _said(record, _FACILITY)
-    if facility:
-        return facility in _KERNEL
-    return _said(record, _UNIT) in ("", "kernel")
+    return _said(record, _FACILITY) in _KERNEL
 
 
 def _said(record: Record, names: tuple[str, ...]) -> str:

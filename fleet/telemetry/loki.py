@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from fleet.telemetry import protobuf
+from fleet.telemetry import logrecords, protobuf
 from fleet.telemetry.exposition import BadLine, read_labels
 from fleet.telemetry.kernellog import Batch, take_record
 from fleet.telemetry.protobuf import BadMessage
@@ -111,6 +111,9 @@ def _blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _take(labels: Labels, line: str, at: Any, batch: Batch) -> None:
+    if not logrecords.of_kernel(logrecords.named(labels)):  # whatever the line says of itself
+        batch.rejected["not_kernel"] += 1
+        return
     record: dict[str, Any] = {"log": line}
     if line.startswith("{"):
         try:
