@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.inventory.models import Node
+from fleet.lifecycle import services
 from fleet.lifecycle.models import Workflow
 from fleet.policy.models import Breaker, BreakerRule, Cap, Claim
 from tests.domain.lifecycle.conftest import Build, again, fault
@@ -79,3 +80,20 @@ def test_in_a_pool_of_one_node_a_percentage_still_lets_it_heal(build: Build) -> 
         Cap.objects.create(kind=kind, scope="pool", percent=20)
     workflow = fault(world, RACK[0])
     assert world.run(200, lambda: again(workflow).state == "succeeded")
+
+
+def test_a_node_that_is_gone_keeps_its_room_from_nobody(world: World) -> None:
+    """Elsewhere the lock is held for ever by the name of a node that was deleted."""
+    Cap.objects.filter(kind="take_out", scope="rack").update(absolute=1)
+    for name in RACK[:2]:
+        world.pods[f"train/{name}"] = a_pod(name, name, gang="")
+    world.budgets[RACK[0]] = "train/pdb"
+    gone = fault(world, RACK[0])
+    assert world.run(60, lambda: again(gone).blocked_code == "pdb")
+    waiting = fault(world, RACK[1])
+    world.run(30)
+    assert again(waiting).blocked_code == "cap_take_out"
+    del world.nodes[RACK[0]]
+    services.retire_nodes(world.cluster.pk, [Node.objects.get(name=RACK[0]).pk], world.clock.now())
+    assert world.run(300, lambda: again(waiting).state == "succeeded"), again(waiting).blocked_text
+    assert again(gone).state == "cancelled" and [name for name, _ in world.resets] == [RACK[1]]
