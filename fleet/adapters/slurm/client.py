@@ -51,10 +51,7 @@ class Slurmrestd:
     def get(self, what: str) -> dict[str, Any]:
         """One resource (`jobs`, `nodes`, `partitions`, `node/NAME`), its errors raised."""
         path = f"/slurm/{self.version}/{quote(what, safe='/?=&')}"
-        status, body = self._send("GET", path, None)
-        if status == 404:
-            self._version = ""  # an upgrade took the version away: the next call asks again
-        return self._judged(status, body, path)
+        return self._judged(*self._send("GET", path, None), path)
 
     def rows(self, what: str) -> list[dict[str, Any]]:
         """The whole of `jobs`, `nodes`, `partitions` or `reservations`. An answer without the list is no empty one."""
@@ -129,6 +126,8 @@ class Slurmrestd:
     def _judged(self, status: int, body: bytes, path: str, *, acts: bool = False) -> dict[str, Any]:
         answer = answers.read(body)
         if answer is None:
+            if status == 404:
+                self._version = ""  # an upgrade took the version away: the next call asks again
             if status in answers.DENIES:
                 raise self._denied(f"HTTP {status}")
             sentence = f"slurmrestd answered {path} with no JSON (HTTP {status})."

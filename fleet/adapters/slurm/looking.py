@@ -73,7 +73,7 @@ class SlurmReader:
         return seen.node(self._counted(name), self._clock.now(), booked)
 
     def unscheduled_pods(self) -> list[PodSeen]:
-        people = [raw for raw in self._jobs() if not submitting.said(raw)[0]]
+        people = [raw for raw in self._jobs() if not submitting.is_test(raw)]
         return [pod for raw in people if (pod := work.waiting(raw)) is not None]
 
     def requests_on(self, node: str) -> list[RequestSeen]:

@@ -32,7 +32,7 @@ class SlurmPoll:
     def read(self) -> Reading:
         at, troubles = self._clock.now(), []
         every = self.rest.rows("jobs")
-        raw_jobs = [raw for raw in every if decode_jobs.is_open(raw) and not submitting.said(raw)[0]]
+        raw_jobs = [raw for raw in every if decode_jobs.is_open(raw) and not submitting.is_test(raw)]
         raw_nodes = self.rest.rows("nodes")
         jobs = with_roots(decode_jobs.gang(raw) for raw in raw_jobs)
         planned = decode_nodes.planned(jobs)

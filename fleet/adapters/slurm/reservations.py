@@ -64,6 +64,10 @@ def name_for(value: str, installation: str) -> str:
     return name
 
 
+def is_ours(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
 def read(raw: dict[str, Any]) -> Reservation:
     name = text(raw.get("name"))
     ours = _NAME.fullmatch(name)
@@ -83,7 +87,7 @@ def read(raw: dict[str, Any]) -> Reservation:
 def those_beside_ours(raws: Iterable[dict[str, Any]]) -> list[Reservation]:
     """Those that share a node with one of ours, and ours; none, without reading long lists, while there is none."""
     told = list(raws)
-    mine = {node for raw in told if _NAME.fullmatch(text(raw.get("name"))) for node in hosts(raw.get("node_list"))}
+    mine = {node for raw in told if is_ours(text(raw.get("name"))) for node in hosts(raw.get("node_list"))}
     return [one for one in map(read, told) if mine.intersection(one.nodes)] if mine else []
 
 

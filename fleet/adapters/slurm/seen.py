@@ -88,17 +88,26 @@ def held(state: frozenset[str], reason: str, ours: Reservation | None = None) ->
 def _kept(state: frozenset[str], reason: str) -> frozenset[str]:
     """What of its state is somebody's will. Down by slurmctld's own word is none, and a reboot of a node lies in it."""
     found = state & (KEPT | REBOOTS)
-    if not state & DRAIN and (SLURMS_OWN.match(reason) or "NOT_RESPONDING" in state):
-        found -= {"DOWN"}
-    return found
+    return found - {"DOWN"} if _down_by_itself(state, reason) and not state & DRAIN else found
+
+
+def _down_by_itself(state: frozenset[str], reason: str) -> bool:
+    """slurmctld leaves a reason that stands: one of ours that a resume has left says nothing, for we call none down."""
+    own = SLURMS_OWN.match(reason) is not None or marks.read(reason) is not None
+    return "DOWN" in state and ("NOT_RESPONDING" in state or own)
 
 
 def _ready(state: frozenset[str], reason: str, booted: datetime | None) -> bool | None:
     if state & UNTOLD or not state:
         return None
-    if "DOWN" in state and ("NOT_RESPONDING" in state or booted is None or SLURMS_OWN.match(reason) is not None):
+    if "DOWN" in state and (booted is None or (_down_by_itself(state, reason) and not _ours_drained(state, reason))):
         return False
     return not state & {"REBOOT_ISSUED", "INVALID_REG", "ERROR"}
+
+
+def _ours_drained(state: frozenset[str], reason: str) -> bool:
+    """A host that boots while we drain it is down, and answers."""
+    return bool(state & DRAIN) and "NOT_RESPONDING" not in state and SLURMS_OWN.match(reason) is None
 
 
 def _annotations(ours: marks.Mark | None, reason: str, user: str, kept: frozenset[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from fleet.adapters.slurm import Space
+from fleet.adapters.slurm.reservations import is_ours
 from fleet.adapters.slurm.scripts import output, script
 from fleet.ports.cluster import JobRequest
 from fleet.ports.shapes import mapping, text
@@ -58,6 +59,11 @@ def said(raw: dict[str, Any]) -> tuple[str, str]:
     """(node, mark) of a job's comment; ("", "") of one that is not ours."""
     found = _COMMENT.fullmatch(text(raw.get("comment")) or text(mapping(raw.get("comment")).get("job")))
     return (found["node"], found["mark"]) if found else ("", "")
+
+
+def is_test(raw: dict[str, Any]) -> bool:
+    """Is it one of ours? Anybody may write such a comment, and nobody else may use our reservations."""
+    return bool(said(raw)[0]) and is_ours(text(raw.get("resv_name")))
 
 
 def _number(value: int) -> dict[str, Any]:

@@ -71,6 +71,7 @@ def test_every_state_of_a_node(state: list[str], what: str, ready: bool | None, 
         ("ResumeTimeout reached", True),
         ("reboot timed out", True),
         ("new firmware : reboot timed out", True),
+        ("Muster hold 17/ab by muster-1: Xid 79", True),  # a resume has left it, and slurmctld leaves it too
         ("kim: dimm B3", False),
         ("see why: Not responding to pings", False),
         ("", False),

@@ -11,7 +11,7 @@ import pytest
 
 from fleet.adapters import slurm as adapter
 from fleet.adapters.slurm import Connection
-from fleet.adapters.slurm.client import VERSIONS
+from fleet.adapters.slurm.client import VERSIONS, Slurmrestd
 from fleet.adapters.slurm.looking import SlurmReader
 from fleet.adapters.slurm.telling import NODES_BY_REST, REQUEUE_BY_REST
 from fleet.ports.cluster import HOLD_ANNOTATION, SLURM_OUT, SLURM_WORK, ClusterActor, HoldRequest, WatchState
@@ -214,6 +214,36 @@ def test_an_answer_without_the_list_is_no_empty_list(server: Server, answer: dic
     for ask in (adapter.reader(reads(fake)).nodes, adapter.poll(reads(fake)).read):
         with pytest.raises(TemporaryError):
             ask()
+
+
+def test_a_user_s_job_does_not_hide_behind_the_comment_of_a_test(server: Server) -> None:
+    fake = server(45)
+    job = fake.data["jobs"][0]
+    job |= {"job_state": ["PENDING"], "comment": "Muster tests gpu-01. Muster hold 17/ab by muster-1"}
+
+    def shown() -> tuple[bool, bool]:
+        name = str(job["job_id"])
+        objects, pods = adapter.poll(reads(fake)).read().objects, adapter.reader(reads(fake)).unscheduled_pods()
+        return name in {one.ref.name for one in objects}, name in {pod.name.partition(".")[0] for pod in pods}
+
+    assert shown() == (True, True)
+    job["resv_name"] = "muster-hold.17.ab.muster-1"
+    assert shown() == (False, False)
+
+
+def test_what_is_not_there_does_not_make_the_version_be_asked_for_again(server: Server) -> None:
+    fake, pings = server(42), []
+    answer = fake.get
+    fake.get = lambda what: (pings.append(what) if what == "ping" else None) or answer(what)  # type: ignore[method-assign, func-returns-value]
+    rest = Slurmrestd(reads(fake))
+    for _ in range(3):
+        with pytest.raises(NotFound):
+            rest.get("job/999999")
+    assert pings == ["ping"]
+    fake.version = 43  # an upgrade
+    with pytest.raises(TemporaryError):
+        rest.get("nodes")
+    assert rest.rows("nodes") and rest.version == "v0.0.43"
 
 
 def test_no_watch_loses_all_nodes_at_once(server: Server) -> None:
