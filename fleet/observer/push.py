@@ -24,7 +24,7 @@ from django.db import connection
 
 from fleet.access.models import Token
 from fleet.access.selectors import token_for
-from fleet.inventory.aliases import sentence
+from fleet.inventory.aliases import Match, sentence
 from fleet.observer.answers import Answer, Answered, Door, Headers
 from fleet.observer.judge import Heard
 from fleet.observer.lane import Lane, NotJudged
@@ -172,18 +172,18 @@ class Push:
 
     def _resolve(self, token: Token, claimed: list[KernelLine]) -> tuple[list[tuple[str, KernelLine]], Counter[str]]:
         """Whose line each is; what is nobody's is counted."""
-        names, aliases = self.session.names, self.session.aliases
+        names = self.session.names
         lines: list[tuple[str, KernelLine]] = []
         refused: Counter[str] = Counter()
         for line in claimed:
-            match = aliases.resolve(line.node_claim)
+            match, other = self._named(line)
             node = names.get(match.node_id) if match.node_id is not None else None
             if node is None:
                 miss = match.miss or "unknown_node"
-                reason, text = str(miss), sentence(miss, line.node_claim)
+                reason, text = str(miss), sentence(miss, other or line.node_claim)
             elif token.node and token.node != node:
                 reason, text = "wrong_node", f"A token of {token.node} sent a line of {node}."
-            elif other := next((name for name in line.others if self._is_another(name, match.node_id)), ""):
+            elif other:
                 reason, text = "wrong_node", f"A line of {node} names {other[:100]!r}, which is another node."
             else:
                 lines.append((node, line))
@@ -192,9 +192,19 @@ class Push:
             self.refusals.add(Refusal("push", reason, line.node_claim), text)
         return lines, refused
 
-    def _is_another(self, name: str, node_id: int | None) -> bool:
-        found = self.session.aliases.resolve(name).node_id
-        return found is not None and found != node_id
+    def _named(self, line: KernelLine) -> tuple[Match, str]:
+        """The node that a line's names mean, and which of them means two or another. What means none is no claim:
+        shippers call themselves by the name of their container."""
+        found: Match | None = None
+        for name in (line.node_claim, *line.others):
+            match = self.session.aliases.resolve(name)
+            if match.miss == "ambiguous_node":
+                return match, name
+            if match.node_id is not None:
+                if found is not None and found.node_id != match.node_id:
+                    return found, name
+                found = match
+        return found or Match(None, "unknown_node"), ""
 
     async def _token(self, scope: Scope, scopes: tuple[str, ...]) -> Token:
         given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")

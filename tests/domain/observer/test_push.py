@@ -246,6 +246,9 @@ def test_a_line_that_names_two_nodes_is_neithers(push: Push, judge: Judge) -> No
     itself = {**given, "log": f"Nov 29 01:02:03 GPU-R01-01 kernel: {given['log']}", "hostname": "some-pod"}
     status, said = call(push, "/ingest/logs", orjson.dumps([itself]), secret())
     assert (status, said["accepted"]) == (200, 1)
+    shipped = {**given, "host": "fluent-bit-x7k2p", "node": "gpu-r01-01"}
+    status, said = call(push, "/ingest/logs", orjson.dumps([shipped]), secret())
+    assert (status, said["accepted"]) == (200, 1)
 
 
 def test_what_others_than_the_kernel_wrote_is_counted_and_no_fault_of_the_sender(push: Push) -> None:
