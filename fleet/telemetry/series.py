@@ -184,4 +184,6 @@ def _export(labels: dict[str, str]) -> Part | int:
         return NO_DEVICE
     if operation not in _OPERATIONS:
         return UNWANTED
-    return Part(f"export:{export}", "mount", operation, {"server": export.partition(":")[0], "export": export})
+    protocol = labels.get("protocol", "tcp")  # one export may be mounted by two, each with counts of its own
+    key = f"export:{export}" if protocol == "tcp" else f"export:{export} ({protocol})"
+    return Part(key, "mount", operation, {"server": export.partition(":")[0], "export": export})

@@ -65,6 +65,8 @@ SERIES = (
      "1", names.MOUNT_ERROR, "mount:/x", ""),
     ('node_mountstats_nfs_operations_major_timeouts_total{export="nfs-01:/data",protocol="tcp",mountaddr="10.0.0.5",'
      'operation="READ"}', "3", names.NFS_MAJOR, "export:nfs-01:/data", "READ"),
+    ('node_mountstats_nfs_operations_major_timeouts_total{export="nfs-01:/data",protocol="rdma",mountaddr="10.0.0.5",'
+     'operation="READ"}', "3", names.NFS_MAJOR, "export:nfs-01:/data (rdma)", "READ"),
     ('node_edac_uncorrectable_errors_total{controller="0"}', "0", names.EDAC_UE, "dimm:0", ""),
     ("node_boot_time_seconds", "1.7e9", names.BOOT_TIME, "", ""),
     ('smartctl_device_critical_warning{device="nvme0"}', "4", names.SMART_WARNING, "disk:nvme0", ""),
