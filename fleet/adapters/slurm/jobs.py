@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet.adapters.slurm.values import gpus, hosts, moment, number, states
 from fleet.ports.gangs import GangObject, Match, Member, Need, Part, ReasonCode, Ref, Said, Toleration
-from fleet.ports.shapes import strings, text
+from fleet.ports.shapes import MOST, strings, text
 
 _WAITS = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 ENDING = "COMPLETING"
@@ -103,7 +103,7 @@ def is_open(raw: dict[str, Any]) -> bool:
 
 def gang(raw: dict[str, Any]) -> GangObject:
     state, waiting = states(raw.get("job_state")), waits(raw)
-    nodes = number(raw.get("node_count")) or 1
+    nodes = max(1, number(raw.get("node_count")) or 1)
     need = need_of(raw, nodes)
     reason = text(raw.get("state_reason"))
     eligible = moment(raw.get("eligible_time")) or moment(raw.get("submit_time"))
@@ -168,7 +168,7 @@ def need_of(raw: dict[str, Any], nodes: int) -> Need:
         per_node = gpus(raw.get("tres_per_socket")) * (number(raw.get("sockets_per_node")) or 1)
     if not per_node and holds(raw):
         per_node = -(-_given(raw) // nodes)
-    cores = max(number(raw.get("minimum_cpus_per_node")) or 1, -(-(number(raw.get("cpus")) or 1) // nodes))
+    cores = max(1, number(raw.get("minimum_cpus_per_node")) or 1, -(-(number(raw.get("cpus")) or 1) // nodes))
     asked = tuple(hosts(raw.get("required_nodes")))
     banned = tuple(hosts(raw.get("excluded_nodes")))
     terms = [Match("metadata.name", "NotIn", banned)] if banned else []
@@ -176,7 +176,7 @@ def need_of(raw: dict[str, Any], nodes: int) -> Need:
     first, *others = text(raw.get("partition")).split(",")
     anywhere = [(Match(f"partition/{name}", "Exists"), *terms) for name in (first, *others)] if others else []
     return Need(
-        gpus=per_node,
+        gpus=max(0, min(per_node, MOST)),
         cpu_millis=cores * 1000,
         memory_mib=_memory(raw, cores),
         selector=() if others else ((f"partition/{first}", ""),),

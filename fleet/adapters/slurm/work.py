@@ -31,7 +31,7 @@ def waiting(raw: dict[str, Any]) -> PodSeen | None:
     """One for the whole job."""
     if not waits(raw):
         return None
-    return _pod(raw, "", 0, need_of(raw, number(raw.get("node_count")) or 1).gpus)
+    return _pod(raw, "", 0, need_of(raw, max(1, number(raw.get("node_count")) or 1)).gpus)
 
 
 def job_of(pod: PodSeen) -> str:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 RECORDED = Path(__file__).parent / "recorded"
-OLD, NEW = "22.05", "24.11"
+OLD, NEW, NEWEST = "22.05", "24.11", "26.05"
+"""The last one is made up in the shape of what such a server answers."""
 NO_ERROR = {"error_number": 0, "error": "No error", "source": "_dump_nodes"}
 UNKNOWN = {"error_number": 2018, "description": "Invalid node name specified"}
 DENIED = {"error_number": 2010, "description": "Invalid user id"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleet.adapters.slurm import jobs, nodes, seen, work
+from fleet.adapters.slurm import jobs, nodes, reservations, seen, work
 from fleet.adapters.slurm.roots import with_roots
 from fleet.adapters.slurm.values import MOST_HOSTS, hosts
 from fleet.gangs.roster import Roster
@@ -17,10 +17,11 @@ from fleet.inventory.facts import NODE_ALIASES, Reading, aliases_of, values_of
 from fleet.ports.gangs import Reading as Told
 from fleet.ports.shapes import MOST
 from tests.adapters.kubernetes.schedulers.test_odd import ODD, bent, places, without
-from tests.adapters.slurm.fake_rest import NEW, OLD, recorded
+from tests.adapters.slurm.fake_rest import NEW, NEWEST, OLD, recorded
 from tests.builders import T0
 
-SHAPES = [(release, kind) for release in (OLD, NEW) for kind in ("jobs", "nodes", "partitions")]
+SHAPES = [(release, kind) for release in (OLD, NEW, NEWEST) for kind in ("jobs", "nodes", "partitions")]
+SHAPES.append((NEWEST, "reservations"))
 HOW = Reading("*", {"pool": "partition"}, {})
 
 
@@ -41,6 +42,9 @@ def told(kind: str, raw: dict[str, Any]) -> None:
         values = values_of(node, None, HOW, T0)
         assert len(values["boot_id"]) <= 64 and {kind for kind, _ in aliases_of(node)} <= NODE_ALIASES
         nodes.offer(raw, {})
+        return
+    if kind == "reservations":
+        reservations.read(raw).weak("gpu-01", "muster", T0)
         return
     nodes.partition(raw, [], [])
 

@@ -25,7 +25,7 @@ from fleet.ports.errors import (
     TemporaryError,
     UnknownOutcome,
 )
-from tests.adapters.slurm.fake_rest import NEW, OLD, FakeRest, Uncounted, running
+from tests.adapters.slurm.fake_rest import NEW, NEWEST, OLD, FakeRest, Uncounted, recorded, running
 from tests.builders import TestClock
 
 OURS, VALUE = "muster-0123456789abcdef", "17/1c1f6a52"
@@ -165,6 +165,27 @@ def test_both_recorded_shapes_tell_their_jobs(server: Server) -> None:
         running_on = {node for node in nodes if found.pods_on(node)}
         assert running_on == ranks, release
         assert {pod.gpus for node in ranks for pod in found.pods_on(node)} <= {8}
+
+
+def test_the_shape_of_26_05_is_read_whole(server: Server) -> None:
+    fake = server(45, data=recorded(NEWEST))
+    drained, planned = adapter.reader(reads(fake)).nodes()
+    assert (
+        drained.annotations[SLURM_OUT] == "DRAIN by kim: kim: fan" and drained.gpu_capacity == planned.gpu_capacity == 8
+    )
+    assert (drained.kubelet, drained.addresses[0]) == ("26.05.0", ("InternalIP", "10.0.0.1"))
+    (rank,) = adapter.reader(reads(fake)).pods_on("gpu-01")
+    assert (rank.gpus, rank.gang, rank.deleting_since) == (4, "train/78", None)
+    reading = adapter.poll(reads(fake)).read()
+    waiting = next(one for one in reading.objects if one.ref.name == "82")
+    assert waiting.parts[0].need is not None and waiting.parts[0].need.gpus == 4  # two for each of two sockets
+    assert (waiting.said[0].code, waiting.planned_nodes) == ("PRIORITY_BEHIND", ("gpu-02",))
+    assert {one.node: (one.gpus, one.gpus_used, one.reserved_for) for one in reading.offers} == {
+        "gpu-01": (8, 4, ""),
+        "gpu-02": (8, 0, waiting.ref.key),
+    }
+    (queue,) = reading.queues
+    assert (queue.stopped, queue.waiting, queue.running) == (False, 1, 1) and not reading.troubles
 
 
 def test_a_node_that_slurm_calls_busy_is_never_empty(server: Server) -> None:
