@@ -95,11 +95,13 @@ def _start_more(
 
 
 def _begin(ctx: Context, suite: Suite, test: Test, purpose: str) -> ValidationRun:
-    """The run's row, before anything is written to the cluster."""
+    """The run's row, before anything is written to the cluster. Its Job's name tells when the workflow was planned:
+    numbers come again where a database was restored or made anew, and then what another node passed would count."""
     severity = ctx.incident.severity if ctx.incident else ""
     level = test.level(purpose, severity)
     tries = _tries(ctx)
-    name = f"muster-{purpose.replace('_', '-')}-{ctx.workflow.pk}-{ctx.step.attempt}-{test.name}"
+    planned = f"{ctx.workflow.pk}-{int(ctx.workflow.created_at.timestamp()):x}"
+    name = f"muster-{purpose.replace('_', '-')}-{planned}-{ctx.step.attempt}-{test.name}"
     row = ctx.workflow.node
     found, _ = ValidationRun.objects.get_or_create(
         cluster_id=ctx.workflow.cluster_id,

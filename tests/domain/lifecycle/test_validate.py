@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
 from fleet.inventory.models import Device, Node
 from fleet.lifecycle import services
+from fleet.lifecycle.models import Workflow
 from fleet.lifecycle.validation.models import ValidationResult, ValidationRun
 from fleet.ports.cluster import JobSeen
 from fleet.tickets.models import Ticket
@@ -179,3 +181,21 @@ def test_a_site_file_with_mistakes_lets_no_node_return_untested(world: World, tm
     workflow = fault(world, NODE)
     assert world.run(200, lambda: again(workflow).state == "repair")
     assert "cannot be used" in Ticket.objects.get().reason
+
+
+def test_what_a_node_passed_before_the_database_was_restored_is_no_other_nodes_result(build: Build) -> None:
+    """Workflows are numbered anew then, and the cluster still has the Jobs of their namesakes for an hour."""
+    world = build(NODE, "gpu-r01-02")
+    first = fault(world, NODE)
+    assert world.run(200, lambda: again(first).state == "succeeded") and world.jobs
+    number = first.pk
+    ValidationRun.objects.all().delete()
+    Workflow.objects.all().delete()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT setval(pg_get_serial_sequence('lifecycle_workflow', 'id'), %s, false)", [number])
+    world.job_result = "failed"
+    second = fault(world, "gpu-r01-02")
+    assert second.pk == number
+    assert world.run(300, lambda: ValidationRun.objects.filter(workflow=second).exclude(ended_at=None).exists())
+    assert ValidationRun.objects.filter(workflow=second, result="failed").exists()
+    assert state_of("gpu-r01-02") != "in_service"
