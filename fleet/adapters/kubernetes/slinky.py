@@ -17,10 +17,14 @@ STATE = "SlurmNodeState"
 
 
 def states_of(raw: Mapping[str, Any]) -> tuple[str, ...]:
-    """Such as ("Drain", "Idle"), sorted; () for a pod that is no node of Slurm or was not told of yet."""
+    """Such as ("Drain", "Idle"), sorted; () for a pod that is no node of Slurm or was not told of yet.
+
+    A drain that is being lifted is none any more.
+    """
     conditions = items(mapping(raw.get("status")).get("conditions"))
     true = (text(one.get("type")) for one in conditions if one.get("status") == "True")
-    return tuple(sorted({kind.removeprefix(STATE) for kind in true if kind.startswith(STATE)}))
+    found = {kind.removeprefix(STATE) for kind in true if kind.startswith(STATE)}
+    return tuple(sorted(found - {"Drain"} if "Undrain" in found else found))
 
 
 def reason_of(annotations: Mapping[str, str], value: str, why: str) -> dict[str, str]:

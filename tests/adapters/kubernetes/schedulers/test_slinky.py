@@ -133,6 +133,7 @@ def test_the_container_of_slurmd_may_stand_in_the_template() -> None:
         (("Drain", "Allocated"), ("Allocated", "Drain")),
         ((), ()),
         (("Drain", "Idle"), ("Drain", "Idle")),
+        (("Drain", "Undrain", "Idle"), ("Idle", "Undrain")),  # it is just being lifted: work may come
     ],
 )
 def test_what_slurm_says_of_a_pod_is_told_with_it(states: tuple[str, ...], told: tuple[str, ...]) -> None:
