@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from django.conf import settings
-from django.db import ProgrammingError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
 from fleet.ports.cluster import ClusterActor
 
@@ -41,12 +41,15 @@ def installation_id() -> str:
 
 @cache
 def holder() -> str:
-    """The name in the Lease. Where the right to ask the server who it is was taken away, it is the identifier alone."""
+    """The name in the Lease. A server that may not, or cannot, say who it is leaves the identifier alone. One that is
+    away for a moment does not: all processes of an installation must come to one name."""
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(DATABASE)
             (database,) = cursor.fetchone()
-    except ProgrammingError:
+    except OperationalError:
+        raise
+    except DatabaseError:
         return installation_id()
     return f"{installation_id()}/{database}"
 

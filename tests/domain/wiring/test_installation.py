@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from fleet import wiring, wiring_installation
 from fleet.inventory.models import Cluster
@@ -53,6 +54,23 @@ def test_all_processes_of_an_installation_have_one_name() -> None:
     first = wiring_installation.holder()
     wiring_installation.holder.cache_clear()
     assert wiring_installation.holder() == first
+
+
+@pytest.mark.parametrize(
+    ("error", "asked_again"),
+    [("insufficient_privilege", False), ("feature_not_supported", False), ("query_canceled", True)],
+)
+def test_a_server_that_may_not_say_who_it_is_leaves_the_identifier_alone(
+    monkeypatch: pytest.MonkeyPatch, error: str, asked_again: bool
+) -> None:
+    asks = f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{error}'; END $$"
+    monkeypatch.setattr(wiring_installation, "DATABASE", asks)
+    if asked_again:
+        with pytest.raises(OperationalError):
+            wiring_installation.holder()
+        monkeypatch.undo()
+    assert wiring_installation.holder().startswith(wiring_installation.installation_id())
+    assert ("/" in wiring_installation.holder()) is asked_again
 
 
 def test_the_lease_is_renewed_while_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
