@@ -1,7 +1,8 @@
 """One Redis subscription per web process, shared by all its live streams.
 
 Decides when hints leave (in batches, every 250 ms), that a stream which cannot keep up is told to read its page again
-instead of getting a backlog, and that all streams end when the server stops. Refuses state: a lost hint costs latency.
+instead of getting a backlog, and that all streams end when the server stops. A page was made before its stream opens:
+what was told since then is told to it first. Refuses state beyond that: a lost hint costs latency.
 """
 
 from __future__ import annotations
@@ -23,20 +24,26 @@ from fleet.bus.outbox import HINT_CHANNEL
 log = logging.getLogger(__name__)
 BATCH_SECONDS = 0.25
 QUEUE = 64
+LATELY = 2000  # hints that are remembered for pages on their way
+ON_ITS_WAY = 5.0  # seconds that a page's word of its age may take until here; what is told twice does no harm
 Hint = dict[str, Any]
+What = tuple[Any, Any, Any, Any]
+
+
+def _by_what(hints: Iterable[Hint]) -> dict[What, Hint]:
+    return {(h.get("topic"), h.get("ref"), h.get("node"), h.get("cluster")): h for h in hints}
 
 
 class Batch:
     """Hints of a quarter of a second; encoded once for everybody who may see all clusters."""
 
-    def __init__(self, hints: Iterable[Hint]) -> None:
-        unique = {(h.get("topic"), h.get("ref"), h.get("node"), h.get("cluster")): h for h in hints}
-        self.hints = list(unique.values())
+    def __init__(self, hints: Iterable[Hint], name: bytes = b"hints") -> None:
+        self.hints = list(_by_what(hints).values())
+        self.name = name
         self._all = self._event(self.hints)
 
-    @staticmethod
-    def _event(hints: list[Hint]) -> bytes:
-        return b"event: hints\ndata: " + orjson.dumps(hints) + b"\n\n"
+    def _event(self, hints: list[Hint]) -> bytes:
+        return b"event: " + self.name + b"\ndata: " + orjson.dumps(hints) + b"\n\n"
 
     def event_for(self, clusters: frozenset[int] | None) -> bytes:
         if clusters is None:
@@ -61,32 +68,56 @@ class Hub:
         self.queues: set[asyncio.Queue[Item]] = set()
         self.deaf = False
         self._pump: asyncio.Task[None] | None = None
+        self._tried = asyncio.Event()
+        self._lately: dict[What, tuple[float, Hint]] = {}
+        self._knows_since = float("inf")
 
     @contextlib.asynccontextmanager
-    async def listen(self) -> AsyncIterator[asyncio.Queue[Item]]:
+    async def listen(self, age: float = 0.0) -> AsyncIterator[asyncio.Queue[Item]]:
+        """What is told from now on, first what a page of that `age` in seconds has missed."""
         queue: asyncio.Queue[Item] = asyncio.Queue(QUEUE)
         self.queues.add(queue)
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run(), name="live-hub")
-        if self.deaf:
-            queue.put_nowait(DEAF)
         try:
+            await self._tried.wait()
+            if self.deaf:
+                queue.put_nowait(DEAF)
+            elif age and (missed := self._since(_now() - age - ON_ITS_WAY)):
+                queue.put_nowait(missed)
             yield queue
         finally:
             self.queues.discard(queue)
 
     def close(self) -> None:
         self._tell(END)
+        self._tried.set()
         if self._pump is not None:
             self._pump.cancel()
 
+    def _since(self, start: float) -> Item | None:
+        """What was told since then, as one; the word to read all again where that is not known any more."""
+        if start < self._knows_since:
+            return REREAD
+        hints = [hint for at, hint in self._lately.values() if at >= start]
+        return Batch(hints, b"missed") if hints else None
+
     def _tell(self, item: Item) -> None:
+        if isinstance(item, Batch):
+            self._remember(item)
         for queue in self.queues:
             if queue.full():
                 while not queue.empty():
                     queue.get_nowait()
                 queue.put_nowait(REREAD)
             queue.put_nowait(item)
+
+    def _remember(self, batch: Batch) -> None:
+        now = _now()
+        if len(self._lately) + len(batch.hints) > LATELY:
+            self._lately.clear()
+            self._knows_since = now
+        self._lately.update({what: (now, hint) for what, hint in _by_what(batch.hints).items()})
 
     async def _run(self) -> None:
         pause = 0.5
@@ -98,6 +129,7 @@ class Hub:
                     log.warning("live hints are not heard: %s", error)
                     self.deaf = True
                     self._tell(DEAF)
+                self._tried.set()
             await asyncio.sleep(pause)
             pause = min(5.0, pause * 2) if self.deaf else 0.5
 
@@ -105,6 +137,9 @@ class Hub:
         client = redis.asyncio.Redis.from_url(self.url, socket_connect_timeout=2, health_check_interval=15)
         async with client, client.pubsub(ignore_subscribe_messages=True) as channel:
             await channel.subscribe(HINT_CHANNEL)
+            await channel.get_message(timeout=2)  # the word that it is done: from here on nothing is missed
+            self._knows_since = _now()
+            self._tried.set()
             if self.deaf:
                 self.deaf = False
                 self._tell(REREAD)
@@ -119,6 +154,10 @@ class Hub:
                     hints += _decode(more)
                 if hints:
                     self._tell(Batch(hints))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _decode(message: dict[str, Any]) -> list[Hint]:

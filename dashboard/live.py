@@ -28,7 +28,9 @@ BEAT = b": beat\n\n"
 @needs(VIEW)
 async def live(request: HttpRequest) -> StreamingHttpResponse:
     clusters = await sync_to_async(_scope)(request)
-    response = StreamingHttpResponse(_events(clusters), content_type="text/event-stream")
+    age = request.GET.get("age", "")  # milliseconds since the page was asked for
+    seconds = int(age) / 1000 if age.isdecimal() and len(age) < 10 else 0.0
+    response = StreamingHttpResponse(_events(clusters, seconds), content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
@@ -53,10 +55,10 @@ def _let_go_of_the_thread() -> None:
         executor.shutdown(wait=False)
 
 
-async def _events(clusters: frozenset[int] | None) -> AsyncIterator[bytes]:
+async def _events(clusters: frozenset[int] | None, age: float) -> AsyncIterator[bytes]:
     _let_go_of_the_thread()
     end = asyncio.get_running_loop().time() + LIFE_SECONDS
-    async with hub().listen() as queue:
+    async with hub().listen(age) as queue:
         yield HELLO
         while asyncio.get_running_loop().time() < end:
             try:

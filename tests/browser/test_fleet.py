@@ -9,7 +9,7 @@ from datetime import timedelta
 import orjson
 import pytest
 import redis
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from fleet.access.models import User
 from fleet.bus.outbox import HINT_CHANNEL
@@ -18,8 +18,9 @@ from fleet.inventory.models import Node
 from fleet.lifecycle.machine import NodeState, WorkflowState
 from fleet.ports.clock import SYSTEM_CLOCK
 from fleet.telemetry.models import NodeHistory
-from tests.browser.conftest import Site
+from tests.browser.conftest import Accessible, Site
 from tests.builders import a_cluster, a_node, a_workflow, an_incident
+from tests.patience import until
 
 Somebody = Callable[..., User]
 
@@ -99,6 +100,20 @@ def test_a_verdict_changes_in_place_while_one_watches(
     expect(page.locator('tr[data-key="demo/gpu-r01-01"]')).to_be_visible()
 
 
+def test_what_changes_before_the_stream_is_open_is_shown(
+    site: Site, somebody: Somebody, fleet: list[Node], broker: redis.Redis
+) -> None:
+    page, held = site.page(somebody("viewer")), list[Route]()
+    page.route(re.compile("/live/"), lambda route: held.append(route))
+    page.goto("/fleet/")
+    expect(page.locator(".said")).to_contain_text("1 of 32 nodes is unhealthy")
+    NodeVerdict.objects.filter(node=fleet[0]).update(verdict="unhealthy", reason="GPU 0 is gone")
+    _hint(broker, fleet[0])
+    until(lambda: page.evaluate("1") and held)  # the driver tells what came while it is called
+    held[0].continue_()
+    expect(page.locator(".said")).to_contain_text("2 of 32 nodes are unhealthy")
+
+
 def test_a_lost_stream_is_shown_and_its_return_told(site: Site, somebody: Somebody, fleet: list[Node]) -> None:
     page = site.page(somebody("viewer"))
     page.goto("/fleet/")
@@ -157,13 +172,14 @@ def test_the_table_shows_how_busy_the_gpus_were_and_keeps_it_over_a_live_change(
 
 
 def test_a_phone_sets_theme_and_time_zone_in_the_account_menu(
-    site: Site, somebody: Somebody, fleet: list[Node], accessible: Callable[[Page], None]
+    site: Site, somebody: Somebody, fleet: list[Node], accessible: Accessible
 ) -> None:
     page = site.page(somebody("viewer"), width=390, height=844)
     page.goto("/fleet/")
     _live(page)
     page.locator("summary.avatar").click()
-    page.get_by_role("button", name="Dark theme").click()
+    with page.expect_response(re.compile("/prefs/theme")):
+        page.get_by_role("button", name="Dark theme").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.locator(".narrow").get_by_text("KST").click()
     assert page.evaluate("document.cookie").count("zone=KST") == 1

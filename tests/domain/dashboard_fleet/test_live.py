@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httptools
 import orjson
@@ -14,6 +15,7 @@ import redis
 from django.db import connection
 from django.test import Client
 
+from dashboard.hub import LATELY, REREAD, Batch, Hub
 from fleet.access.models import User
 from fleet.bus.outbox import HINT_CHANNEL
 from tests.builders import a_cluster
@@ -53,10 +55,10 @@ class Stream:
                 pass
 
 
-async def _open(base: str, session: str) -> Stream:
+async def _open(base: str, session: str, query: str = "") -> Stream:
     host, port = base.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(f"GET /live/ HTTP/1.1\r\nHost: {host}\r\nCookie: sessionid={session}\r\n\r\n".encode())
+    writer.write(f"GET /live/{query} HTTP/1.1\r\nHost: {host}\r\nCookie: sessionid={session}\r\n\r\n".encode())
     await writer.drain()
     return Stream(reader, writer)
 
@@ -123,7 +125,6 @@ def test_a_viewer_of_one_cluster_hears_nothing_of_another(
         async def story() -> None:
             stream = await _open(base, session)
             await stream.until(b"event: hello")
-            await asyncio.sleep(0.2)
             for cluster, node in ((other, "gpu-other"), (mine, "gpu-mine")):
                 body = orjson.dumps([{"topic": "node", "ref": "1", "node": node, "cluster": cluster.pk}])
                 broker.publish(HINT_CHANNEL, body)
@@ -131,6 +132,59 @@ def test_a_viewer_of_one_cluster_hears_nothing_of_another(
             assert b"gpu-other" not in stream.seen
 
         asyncio.run(story())
+
+
+def test_a_page_that_was_asked_for_before_anybody_listened_reads_all_again(
+    person: Callable[..., User], redis_url: str, broker: redis.Redis, tmp_path: Path
+) -> None:
+    client = Client()
+    client.force_login(person("viewer"))
+    session = client.cookies["sessionid"].value
+
+    with web_process(redis_url, tmp_path / "web.log") as (base, _process):
+
+        async def story() -> None:
+            for query in ("?age=1", "?age=500", "?age=999999999"):
+                stream = await _open(base, session, query)
+                await stream.until(b"event: reread")
+            for query in ("", "?age=", "?age=0", "?age=-1", "?age=1e3", "?age=9999999999"):
+                stream = await _open(base, session, query)
+                await stream.until(b"event: hello")
+                broker.publish(HINT_CHANNEL, orjson.dumps([{"topic": "node", "ref": "1", "node": query or "none"}]))
+                await stream.until(b"event: hints")
+                assert b"reread" not in stream.seen, query
+
+        asyncio.run(story())
+
+
+def _hints(*refs: int) -> list[dict[str, Any]]:
+    return [{"topic": "node", "ref": str(ref), "node": "", "cluster": ref} for ref in refs]
+
+
+def test_a_page_hears_what_was_told_while_it_was_on_its_way() -> None:
+    async def story() -> None:
+        known = Hub("redis://nowhere")
+        known._pump = asyncio.create_task(asyncio.sleep(3600))  # stands for one that has subscribed
+        known._tried.set()
+        known._knows_since = start = asyncio.get_running_loop().time() - 60
+        known._tell(Batch(_hints(1, 2)))
+        known._tell(Batch(_hints(2, 3)))
+        async with known.listen(0.5) as page, known.listen() as script:
+            assert script.empty()
+            missed = page.get_nowait()
+            assert isinstance(missed, Batch) and page.empty()
+            assert missed.event_for(None) == b"event: missed\ndata: " + orjson.dumps(_hints(1, 2, 3)) + b"\n\n"
+            assert missed.event_for(frozenset({3})) == b"event: missed\ndata: " + orjson.dumps(_hints(3)) + b"\n\n"
+            assert missed.event_for(frozenset({4})) == b""
+        async with known.listen(61) as page:
+            assert page.get_nowait() is REREAD
+        for first in range(0, 4 * LATELY, 100):
+            known._tell(Batch(_hints(*range(first, first + 100))))
+            assert len(known._lately) <= LATELY
+        assert known._knows_since > start
+        known.close()
+
+    asyncio.run(story())
 
 
 def test_without_a_login_there_is_no_stream(client: Client) -> None:

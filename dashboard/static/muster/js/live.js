@@ -82,7 +82,8 @@ function button(element, count) {
   }
 }
 
-function hear(hints) {
+// What was missed may be in the page already: it is read again, but no change is announced.
+function hear(hints, missed = false) {
   for (const element of fragments()) {
     const mine = hints.filter((hint) => cares(element, hint));
     if (!mine.length) continue;
@@ -90,6 +91,7 @@ function hear(hints) {
       ask(element);
       continue;
     }
+    if (missed) continue;
     if (!waiting.has(element)) waiting.set(element, { busy: false, again: false, changes: new Set() });
     const { changes } = waiting.get(element);
     for (const hint of mine) changes.add(`${hint.topic}:${hint.node || hint.ref}`);
@@ -130,6 +132,7 @@ function back() {
 
 function event(name, data) {
   if (name === "hints") hear(data);
+  if (name === "missed") hear(data, true);
   if (name === "reread") {
     state.deaf = false;
     rereadAll();

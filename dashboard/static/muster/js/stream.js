@@ -1,11 +1,12 @@
 // One live stream: reads server-sent events by fetch (so that the heartbeat comment is seen too), reconnects with
-// back-off and jitter, and tells its owner `up`, `down` and `event`.
+// back-off and jitter, and tells its owner `up`, `down` and `event`. It asks for what was told since it last heard
+// anything, at first since the page was asked for: a page is older than its stream.
 
 const SILENT_MS = 40000;
 
 export class Stream {
   constructor(url, { up, down, event }) {
-    Object.assign(this, { url, up, down, event, tries: 0, abort: null, timer: 0, closed: true });
+    Object.assign(this, { url, up, down, event, tries: 0, heard: 0, abort: null, timer: 0, closed: true });
   }
 
   open() {
@@ -29,7 +30,7 @@ export class Stream {
     };
     try {
       alive();
-      const answer = await fetch(this.url, {
+      const answer = await fetch(`${this.url}?age=${Math.ceil(performance.now() - this.heard)}`, {
         headers: { Accept: "text/event-stream" }, cache: "no-store", signal: this.abort.signal,
       });
       if (!answer.ok) throw new Error(String(answer.status));
@@ -53,6 +54,7 @@ export class Stream {
       const { value, done } = await reader.read();
       if (done) return;
       alive();
+      this.heard = performance.now();
       rest += decoder.decode(value, { stream: true });
       const blocks = rest.split("\n\n");
       rest = blocks.pop();
