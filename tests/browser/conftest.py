@@ -1,7 +1,8 @@
 """Chromium on the pages that the real web process serves.
 
-Decides that any console error, policy violation or request off this origin fails a test. Refuses to download a
-browser: where Chromium is missing these tests are skipped and say so.
+Decides that any console error, policy violation or request off this origin fails a test, and that nothing moves on its
+own: pages are asked for with less motion. Refuses to download a browser: where Chromium is missing these tests are
+skipped and say so.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ ARGUMENTS = [
 ]
 AXE = Path(__file__).parent / "vendor" / "axe" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+FRAME = [".top", ".nav"]  # the same on every page
+COLOURS = "color-contrast"  # half of what axe costs
+RUN_AXE = """([tags, without, rules]) => axe.run({include: [["html"]], exclude: without.map(part => [part])},
+    {runOnly: {type: "tag", values: tags}, resultTypes: ["violations"], rules}).then(found => found.violations)"""
+NOTE_SWAPS = "window.swapped = new WeakSet(); addEventListener('muster:swapped', e => swapped.add(e.target))"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,7 +58,7 @@ def chromium() -> Iterator[Browser]:
         pytest.skip("Chromium is not installed: the browser tests were not run")
     expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=PATIENCE * 1000)
         yield browser
         browser.close()
 
@@ -71,8 +77,10 @@ class Site:
         context = self.browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if scheme == "dark" else "light",
+            reduced_motion="reduce",
             base_url=self.base,
         )
+        context.add_init_script(NOTE_SWAPS)
         context.set_default_timeout(PATIENCE * 1000)
         self.contexts.append(context)
         if user is not None:
@@ -132,19 +140,28 @@ def somebody(transactional_db: None) -> Callable[..., User]:
     return make
 
 
-@pytest.fixture
-def accessible() -> Callable[[Page], None]:
+class Accessible:
     """`accessible(page)` fails on what axe finds against WCAG 2.2 AA."""
 
-    def check(page: Page) -> None:
+    def __init__(self) -> None:
+        self._brings: set[Page] = set()
+
+    def bring(self, page: Page) -> None:
+        """The page loads axe with each document from here on: cheaper than to hand it over each time."""
+        if page not in self._brings:
+            self._brings.add(page)
+            page.add_init_script(path=AXE)
+
+    def __call__(self, page: Page, *, frame: bool = True, colours: bool = True) -> None:
         if page.evaluate("typeof axe") == "undefined":
             page.evaluate(AXE.read_text(encoding="utf-8"))
-        bad: list[dict[str, Any]] = page.evaluate(
-            """tags => axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})
-                         .then(r => r.violations)""",
-            RULES,
-        )
+        without = [] if frame else FRAME
+        rules = {} if colours else {COLOURS: {"enabled": False}}
+        bad: list[dict[str, Any]] = page.evaluate(RUN_AXE, [RULES, without, rules])
         found = [(rule["id"], [(node["target"], node["failureSummary"]) for node in rule["nodes"][:3]]) for rule in bad]
         assert not found, found
 
-    return check
+
+@pytest.fixture
+def accessible() -> Accessible:
+    return Accessible()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import time
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from fleet.access.models import User
 from fleet.inventory.models import Cluster, Node
@@ -16,13 +16,12 @@ from fleet.lifecycle.models import Batch, Workflow
 from fleet.policy.models import Approval
 from fleet.policy.windows import OPENING, Window
 from fleet.ports.clock import SYSTEM_CLOCK
-from tests.browser.conftest import Site
+from tests.browser.conftest import Accessible, Site
 from tests.browser.fleet_of_everything import Everything, everything
-from tests.browser.test_pages import look_at
+from tests.browser.looking import look_at
 from tests.builders import a_person
 
 Somebody = Callable[..., User]
-Accessible = Callable[[Page], None]
 
 
 @pytest.fixture

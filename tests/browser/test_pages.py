@@ -1,74 +1,24 @@
-"""Every page on a desk and on a phone, and in both themes: WCAG 2.2 AA, nothing wider than the screen, no complaint.
-
-What axe finds depends on the theme by its colours and on the size by what is shown: it looks at each of both once.
-
-With MUSTER_TEST_SHOTS=1 a picture of each is left in `shots`, for people to look at.
-"""
+"""Every page on a desk and on a phone, and in both themes: WCAG 2.2 AA, nothing wider than the screen, no complaint."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
-from pathlib import Path
-from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from fleet.access.models import User
 from fleet.tickets.models import Ticket
-from tests.browser.conftest import Site
+from tests.browser.conftest import Accessible, Site
 from tests.browser.fleet_of_everything import Everything, everything
+from tests.browser.looking import REFUSED, look_at
 
 Somebody = Callable[..., User]
-Accessible = Callable[[Page], None]
-SHOTS = Path(__file__).parent / "shots"
-PICTURES = bool(os.environ.get("MUSTER_TEST_SHOTS"))
-SIZES = {"desk": (1440, 900), "tablet": (768, 1024), "phone": (390, 844)}
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-LOOKS = dict(zip(("desk", "phone"), SCHEMES, strict=True))  # what axe looks at
-REFUSED = re.compile(r"status of 40[34]")
 
 
 @pytest.fixture
 def fleet(transactional_db: None) -> Everything:
     return everything()
-
-
-def fits(page: Page) -> bool:
-    """Is nothing wider than the window, once charts have taken the new size?"""
-    for _ in range(50):
-        if page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
-            return True
-        page.wait_for_timeout(100)
-    return False
-
-
-def pictures(page: Page, name: str) -> None:
-    for scheme in SCHEMES:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        page.screenshot(path=SHOTS / f"{name}.{scheme}.png", full_page=True)
-
-
-def look_at(site: Site, page: Page, addresses: dict[str, str], accessible: Accessible, live: str = "Live") -> None:
-    """Each page once, then in each size and both themes; pages do not need a reload for that."""
-    for name, address in addresses.items():
-        page.goto(address)
-        if page.locator("[data-connection]").count():
-            expect(page.locator("[data-connection]")).to_have_text(live)
-        for size, (width, height) in SIZES.items():
-            page.set_viewport_size({"width": width, "height": height})
-            assert fits(page), f"{name} is wider than a {size}"
-            if PICTURES:
-                pictures(page, f"{name}.{size}")
-            if size in LOOKS:
-                page.emulate_media(color_scheme=LOOKS[size], reduced_motion="reduce")
-                try:
-                    accessible(page)
-                except AssertionError as found:
-                    raise AssertionError(f"{name}, {size}, {LOOKS[size]}: {found}") from None
-    site.complaints[:] = [said for said in site.complaints if not REFUSED.search(said)]
 
 
 def test_the_fleet(site: Site, somebody: Somebody, fleet: Everything, accessible: Accessible) -> None:
@@ -105,7 +55,7 @@ def test_pages_in_korean(site: Site, somebody: Somebody, fleet: Everything, acce
         "ko-fleet": "/fleet/", "ko-node": "/nodes/gpu-r01-01/", "ko-workflow": f"/workflows/{fleet.blocked.pk}/",
         "ko-workflows": "/workflows/", "ko-playbooks": "/playbooks/",
     }  # fmt: skip
-    look_at(site, page, addresses, accessible, live="실시간")
+    look_at(site, page, addresses, accessible, live="실시간", colours=False)
 
 
 def test_incidents_and_tickets(site: Site, somebody: Somebody, fleet: Everything, accessible: Accessible) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import time, timedelta
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from fleet.access.models import User
 from fleet.inventory.models import Cluster, Node
@@ -14,12 +14,11 @@ from fleet.policy import versions
 from fleet.policy.document import text_of
 from fleet.policy.models import Breaker, Cap, Claim, Switch, Window
 from fleet.ports.clock import SYSTEM_CLOCK
-from tests.browser.conftest import Site
+from tests.browser.conftest import Accessible, Site
 from tests.browser.fleet_of_everything import Everything, everything
-from tests.browser.test_pages import PICTURES, SHOTS, look_at
+from tests.browser.looking import fits, look_at, picture, resize
 
 Somebody = Callable[..., User]
-Accessible = Callable[[Page], None]
 
 
 @pytest.fixture
@@ -67,11 +66,6 @@ def test_the_policy_full_and_as_it_came(
     look_at(site, admin, {"policy": "/policy/", "policy-version": f"/policy/versions/{last}/"}, accessible)
 
 
-def shot(page: Page, name: str) -> None:
-    if PICTURES:
-        page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
-
-
 def test_a_form_leads_over_what_would_change_to_a_version(
     site: Site, somebody: Somebody, fleet: Everything, accessible: Accessible
 ) -> None:
@@ -81,12 +75,12 @@ def test_a_form_leads_over_what_would_change_to_a_version(
     page.get_by_role("button", name="See what would change").first.click()
     expect(page.locator("h1")).to_have_text("What would change")
     accessible(page)
-    shot(page, "policy-preview.desk.light")
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    picture(page, "policy-preview.desk.light")
+    resize(page, "phone")
+    page.emulate_media(color_scheme="dark")
     accessible(page)
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-    shot(page, "policy-preview.phone.dark")
+    fits(page)
+    picture(page, "policy-preview.phone.dark")
     page.get_by_label("Reason, kept in the history").fill("r07 runs hot")
     page.get_by_role("button", name="Apply now").click()
     expect(page.locator(".said-back")).to_contain_text("is in force")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from playwright.sync_api import expect
 
+from fleet.access.models import User
 from fleet.ports.clock import SYSTEM_CLOCK
-from tests.browser.conftest import Site
-from tests.browser.test_pages import Accessible, Somebody, look_at
+from tests.browser.conftest import Accessible, Site
+from tests.browser.looking import look_at
 from tests.builders import a_cluster, a_node, an_incident
 from tests.domain.dashboard_details.conftest import a_signal
 
@@ -31,7 +33,7 @@ def evidence() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_a_suspect_beside_its_peers(site: Site, somebody: Somebody, accessible: Accessible) -> None:
+def test_a_suspect_beside_its_peers(site: Site, somebody: Callable[..., User], accessible: Accessible) -> None:
     cluster = a_cluster(observer="test", observer_until=SYSTEM_CLOCK.now() + timedelta(hours=1))
     cluster.conditions = [
         {"code": "job_slow:train/llm-7", "since": SYSTEM_CLOCK.now().isoformat(),
@@ -52,5 +54,5 @@ def test_a_suspect_beside_its_peers(site: Site, somebody: Somebody, accessible: 
         chart = page.locator(f'[data-figure="/incidents/{incident.pk}/charts/0.json"]')
         chart.scroll_into_view_if_needed()
         expect(chart.locator("svg.main-svg").first).to_be_visible()
-        assert chart.locator("g.trace.scatter").count() == 3
+        expect(chart.locator("g.trace.scatter")).to_have_count(3)
     look_at(site, page, addresses, accessible)

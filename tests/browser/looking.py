@@ -1,0 +1,79 @@
+"""Looking at pages: on a desk, a tablet and a phone, and in both themes.
+
+Decides that each page fits each size and is accessible in each theme. What axe finds depends on the theme by its
+colours and on the size by what is shown: it looks at each of both once. The frame around the pages is the same on all
+of them, so it is looked at on the first; and colours are the same in each language. Refuses to look before every part
+that a page reads for itself has come.
+
+With MUSTER_TEST_SHOTS=1 a picture of each is left in `shots`, for people to look at.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Accessible, Site
+from tests.patience import until
+
+SHOTS = Path(__file__).parent / "shots"
+PICTURES = bool(os.environ.get("MUSTER_TEST_SHOTS"))
+SIZES = {"desk": (1440, 900), "tablet": (768, 1024), "phone": (390, 844)}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+LOOKS = dict(zip(("desk", "phone"), SCHEMES, strict=True))  # what axe looks at
+REFUSED = re.compile(r"status of 40[34]")
+FITS = "document.documentElement.scrollWidth <= innerWidth"
+CAME = "[...document.querySelectorAll('[data-live-now][data-src]')].every(part => swapped.has(part))"
+
+
+def whole(page: Page) -> None:
+    """Every part that the page reads for itself has come."""
+    until(lambda: page.evaluate(CAME))
+
+
+def fits(page: Page) -> None:
+    """Nothing is wider than the window, once charts have taken the new size."""
+    until(lambda: page.evaluate(FITS))
+
+
+def resize(page: Page, size: str) -> None:
+    width, height = SIZES[size]
+    page.set_viewport_size({"width": width, "height": height})
+
+
+def picture(page: Page, name: str) -> None:
+    if PICTURES:
+        page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+
+
+def look_at(
+    site: Site, page: Page, addresses: dict[str, str], accessible: Accessible, live: str = "Live", colours: bool = True
+) -> None:
+    """Each page once, then in each size and both themes; pages do not need a reload for that."""
+    accessible.bring(page)
+    for turn, (name, address) in enumerate(addresses.items()):
+        page.goto(address)
+        connection = page.locator("[data-connection]")
+        if connection.count():
+            expect(connection).to_have_text(live)
+        whole(page)
+        for size in list(SIZES)[:: -1 if turn % 2 else 1]:  # it begins as the last one ended
+            resize(page, size)
+            try:
+                fits(page)
+            except AssertionError:
+                raise AssertionError(f"{name} is wider than a {size}") from None
+            for scheme in SCHEMES if PICTURES else ():
+                page.emulate_media(color_scheme=scheme)
+                picture(page, f"{name}.{size}.{scheme}")
+            if size in LOOKS:
+                page.emulate_media(color_scheme=LOOKS[size])
+                try:
+                    accessible(page, frame=turn == 0, colours=colours)
+                except AssertionError as found:
+                    raise AssertionError(f"{name}, {size}, {LOOKS[size]}: {found}") from None
+    site.complaints[:] = [said for said in site.complaints if not REFUSED.search(said)]
