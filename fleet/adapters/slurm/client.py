@@ -95,9 +95,10 @@ class Slurmrestd:
             "User-Agent": "muster",
             "Accept": "application/json",
             "Cache-Control": "no-cache",
-            "X-SLURM-USER-NAME": connection.user or user_of(token),
             "X-SLURM-USER-TOKEN": token,
         }
+        if user := connection.user or user_of(token):  # else Slurm reads it out of the token, by its own configuration
+            headers["X-SLURM-USER-NAME"] = user
         if payload is not None:
             headers["Content-Type"] = "application/json"
         deadline = time.monotonic() + connection.timeout

@@ -23,8 +23,9 @@ def ends_at(token: str) -> float | None:
 
 
 def user_of(token: str) -> str:
-    """Whose it is, "" when it does not tell: Slurm's name for the claim is `sun`."""
-    name = text(_claims(token).get("sun"))
+    """Whose it is, "" when it does not tell: Slurm's name for the claim is `sun`, `username` where others sign."""
+    claims = _claims(token)
+    name = text(claims.get("sun")) or text(claims.get("username"))
     return name if name.isprintable() else ""
 
 

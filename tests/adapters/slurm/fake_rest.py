@@ -38,7 +38,7 @@ class FakeRest:
     version: int
     oddly: str = ""  # refused, unknown_in_200, says_yes, cut, away
     told: list[tuple[str, str, Any]] = field(default_factory=list)
-    users: set[str] = field(default_factory=set)
+    users: set[str | None] = field(default_factory=set)
     url: str = ""
     data: dict[str, Any] = field(default_factory=dict)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -150,3 +151,24 @@ def test_an_answer_has_a_largest_size() -> None:
         with pytest.raises(PermanentError, match="sent more than 1 MiB") as caught:
             rest.get("jobs")
     assert caught.value.code == "too_large"
+
+
+def signed(**claims: Any) -> str:
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{body}.sig"
+
+
+@pytest.mark.parametrize(
+    ("token", "told", "seen"),
+    [
+        (signed(sun="kim"), "", "kim"),
+        (signed(username="kim"), "", "kim"),  # of a site's own identity provider
+        (signed(sub="kim@example"), "", None),  # Slurm's configuration says which claim it is
+        (signed(sun="kim"), "muster", "muster"),
+        ("opaque", "", None),
+    ],
+)
+def test_who_asks_is_told_only_where_it_is_known(token: str, told: str, seen: str | None) -> None:
+    with running(FakeRest(45)) as fake:
+        assert adapter.reader(Connection(fake.url, told, lambda: token)).nodes()
+        assert fake.users == {seen}
