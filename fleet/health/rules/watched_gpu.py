@@ -10,6 +10,9 @@ from fleet.health.rules.types import ActionClass, Rule, Severity
 from fleet.health.rules.watch import Watch, Watched
 from fleet.telemetry import names
 
+_CRC = (names.NVLINK_CRC, names.NVLINK_CRC_DATA, names.NVLINK_DL_CRC)
+_REPLAY = (names.NVLINK_REPLAY, names.NVLINK_DL_REPLAY)
+_RECOVERY = (names.NVLINK_RECOVERY, names.NVLINK_DL_RECOVERY)
 _BUSY = 20.0  # per cent of utilisation from which a PCIe link is no longer resting
 
 
@@ -161,26 +164,28 @@ _LINKS = (
                against=names.PCIE_MAX_GEN, active=names.GPU_UTIL, active_from=_BUSY),),
     ),
     Watched(
-        _rule("nvlink-crc", "NVLink CRC errors", (names.NVLINK_CRC, names.NVLINK_CRC_DATA), "degraded", "ticket",
+        _rule("nvlink-crc", "NVLink CRC errors", _CRC, "degraded", "ticket",
               "DCGM", "errors/s", 1, window=60.0),
         tuple(Watch("rate", metric, "NVLink of GPU %(part)s counts %(value)s CRC errors a second (limit %(limit)s)")
-              for metric in (names.NVLINK_CRC, names.NVLINK_CRC_DATA)),
+              for metric in _CRC),
     ),
     Watched(
-        _rule("nvlink-crc-storm", "NVLink CRC error storm", (names.NVLINK_CRC, names.NVLINK_CRC_DATA), "unhealthy",
+        _rule("nvlink-crc-storm", "NVLink CRC error storm", _CRC, "unhealthy",
               "reset_gpu", "DCGM", "errors/s", 100, window=60.0, latched=True),
         tuple(Watch("rate", metric, "NVLink of GPU %(part)s counts %(value)s CRC errors a second (limit %(limit)s)")
-              for metric in (names.NVLINK_CRC, names.NVLINK_CRC_DATA)),
+              for metric in _CRC),
     ),
     Watched(
-        _rule("nvlink-replay", "NVLink replays", (names.NVLINK_REPLAY,), "unhealthy", "reset_gpu", "DCGM",
+        _rule("nvlink-replay", "NVLink replays", _REPLAY, "unhealthy", "reset_gpu", "DCGM",
               "replays/min", 1, window=300.0, latched=True),
-        (Watch("rate", names.NVLINK_REPLAY, "NVLink of GPU %(part)s replays %(value)s times a minute", per=60.0),),
+        tuple(Watch("rate", metric, "NVLink of GPU %(part)s replays %(value)s times a minute", per=60.0)
+              for metric in _REPLAY),
     ),
     Watched(
-        _rule("nvlink-recovery", "NVLink recoveries", (names.NVLINK_RECOVERY,), "unhealthy", "reset_gpu", "DCGM",
+        _rule("nvlink-recovery", "NVLink recoveries", _RECOVERY, "unhealthy", "reset_gpu", "DCGM",
               "recoveries/min", 1, window=300.0, latched=True),
-        (Watch("rate", names.NVLINK_RECOVERY, "NVLink of GPU %(part)s recovers %(value)s times a minute", per=60.0),),
+        tuple(Watch("rate", metric, "NVLink of GPU %(part)s recovers %(value)s times a minute", per=60.0)
+              for metric in _RECOVERY),
     ),
     Watched(
         _rule("nvlink-ber", "NVLink bit errors", (names.NVLINK_BER,), "unhealthy", "inspect", "DCGM (NVLink 5)",
