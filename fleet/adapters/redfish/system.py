@@ -29,7 +29,8 @@ _STATES = {
 
 
 def open_service(target: BmcTarget, conversation: Conversation) -> Any:
-    """The service root, read. The address's path is where the service lies below."""
+    """The service root, read. The address's path is where the service lies below; one that goes on to a system, as
+    provisioners write it, is of that service, and the pins tell the system."""
     try:
         parts = urlsplit(target.address)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -45,7 +46,7 @@ def open_service(target: BmcTarget, conversation: Conversation) -> Any:
     connector = BoundedConnector(base, target.username, target.password, target.verify, conversation)
     return sushy.Sushy(
         base,
-        root_prefix=f"{parts.path.rstrip('/')}/redfish/v1/",
+        root_prefix=f"{parts.path.partition('/redfish/v1')[0].rstrip('/')}/redfish/v1/",
         auth=KnownAuth(target.username, target.password),
         connector=connector,
     )

@@ -90,9 +90,10 @@ def test_among_several_systems_the_pinned_one_is_reset(power: PowerPort, target:
 
 def test_the_path_of_the_address_is_where_the_service_lies(power: PowerPort, target: Target) -> None:
     with running(FakeBmc(prefix="/bmc/gpu-1")) as other:
-        for address in (other.address, f"{other.address}/"):
-            power.reset(target(address=address), PowerVerb.ON, PATIENCE)
-        assert other.asked[0] == "GET /bmc/gpu-1/redfish/v1/" and len(other.resets) == 2
+        spellings = ("", "/", "/redfish/v1", "/redfish/v1/Systems/1")
+        for spelled in spellings:
+            power.reset(target(address=other.address + spelled), PowerVerb.ON, PATIENCE)
+        assert other.asked[0] == "GET /bmc/gpu-1/redfish/v1/" and len(other.resets) == len(spellings)
 
 
 @pytest.mark.parametrize(
