@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -29,10 +30,19 @@ def database_url() -> str:
     return f"postgresql://{user}{password}@{host}:{port}/{name}"
 
 
+FIRST_PORT, LAST_PORT = 20_000, 32_000  # the system gives none of these to whoever asks for any, nor to a client
+_ports = itertools.count(os.getpid() * 97)  # workers start far from each other
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that stays free until the process that it is for has started."""
+    for number in itertools.islice(_ports, LAST_PORT - FIRST_PORT):
+        port = FIRST_PORT + number % (LAST_PORT - FIRST_PORT)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise LookupError("no port is free")
 
 
 @contextlib.contextmanager
