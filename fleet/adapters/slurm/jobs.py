@@ -6,6 +6,7 @@ requeue moves that, the submission does not). Refuses steps and finished jobs.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fleet.adapters.slurm.values import gpus, hosts, moment, number, states
@@ -137,7 +138,7 @@ def members(raw: dict[str, Any]) -> list[Member]:
     if not holds(raw):
         return []
     ref, names = ref_of(raw), hosts(raw.get("nodes"))
-    need = need_of(raw, max(1, len(names)))
+    needs = needs_of(raw, len(names))
     ending = ENDING in states(raw.get("job_state"))
     return [
         Member(
@@ -145,7 +146,7 @@ def members(raw: dict[str, Any]) -> list[Member]:
             uid="",
             node=name,
             state="ready",
-            need=need,
+            need=needs[rank],
             links=(ref.key,),
             queue=ref.namespace,
             created_at=moment(raw.get("submit_time")),
@@ -153,6 +154,15 @@ def members(raw: dict[str, Any]) -> list[Member]:
         )
         for rank, name in enumerate(names)
     ]
+
+
+def needs_of(raw: dict[str, Any], nodes: int) -> list[Need]:
+    """What each of the nodes that it holds gives to it: as Slurm tells of each, else as much of all."""
+    need, told = need_of(raw, max(1, nodes)), strings(raw.get("gres_detail"))
+    if len(told) != nodes or not any(map(gpus, told)):
+        return [need] * nodes
+    apart = {count: replace(need, gpus=min(count, MOST)) for count in set(map(gpus, told))}
+    return [apart[gpus(one)] for one in told]
 
 
 def need_of(raw: dict[str, Any], nodes: int) -> Need:

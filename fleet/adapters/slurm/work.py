@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from fleet.adapters.slurm.jobs import ENDING, holds, need_of, waits
+from fleet.adapters.slurm.jobs import ENDING, holds, need_of, needs_of, waits
 from fleet.adapters.slurm.values import hosts, moment, number, states
 from fleet.ports.cluster import SLURM_JOB, PodSeen
 from fleet.ports.shapes import text
@@ -23,8 +23,8 @@ def running(raw: dict[str, Any]) -> list[PodSeen]:
     if not holds(raw):
         return []
     nodes = hosts(raw.get("nodes"))
-    gpus = need_of(raw, max(1, len(nodes))).gpus
-    return [_pod(raw, node, rank, gpus) for rank, node in enumerate(nodes)]
+    needs = needs_of(raw, len(nodes))
+    return [_pod(raw, node, rank, needs[rank].gpus) for rank, node in enumerate(nodes)]
 
 
 def waiting(raw: dict[str, Any]) -> PodSeen | None:

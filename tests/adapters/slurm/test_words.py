@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.adapters.slurm import jobs, nodes
+from fleet.adapters.slurm import jobs, nodes, work
 from fleet.adapters.slurm.values import gpus, hosts, moment
 from fleet.gangs.counting import count
 from fleet.gangs.diagnosis.reasons import Reason, diagnose
@@ -122,6 +122,21 @@ def test_a_job_holds_the_gpus_that_came_with_its_nodes_though_it_asked_for_none(
     held = jobs.members(waiting_in("gpu", job_state=["RUNNING"], nodes="gpu-[1-2]", **asks))
     assert [one.need.gpus for one in held] == [8, 8]
     assert jobs.gang(waiting_in("gpu", **asks)).parts[0].need.gpus == 0, "nothing is given to one that waits"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("detail", "held"),
+    [
+        (["gpu:h100:8(IDX:0-7)", "gpu:h100:1(IDX:3)"], [8, 1]),
+        (["gpu:h100:8(IDX:0-7)", "(null)"], [8, 0]),
+        (["gpu:h100:8(IDX:0-7)"], [5, 5]),  # of one node alone: what it asked for, spread over both
+        ([], [5, 5]),
+    ],
+)
+def test_each_node_of_a_job_holds_what_slurm_tells_of_it(detail: list[str], held: list[int]) -> None:
+    asks = {"tres_per_node": "", "tres_per_job": "gres/gpu:9", "gres_detail": detail, "node_count": 2}
+    raw = waiting_in("gpu", job_state=["RUNNING"], nodes="gpu-[1-2]", **asks)
+    assert [one.need.gpus for one in jobs.members(raw)] == held == [rank.gpus for rank in work.running(raw)]
 
 
 @pytest.mark.parametrize(
