@@ -28,6 +28,8 @@ ReasonCode = Literal[
 ]  # fmt: skip
 """Why a gang waits. In this order: of several that hold, the first is told."""
 
+SENT = "Workload clusterName"  # where it stands that a gang was sent to another cluster: nobody suspended it
+
 
 @dataclass(frozen=True, slots=True)
 class Ref:

@@ -39,7 +39,7 @@ STATE_SENTENCES: dict[str, Word] = {
     "partial": lazy("some members are placed, fewer than it needs to start"),
     "waiting": lazy("no member is placed"),
     "starting": lazy("its minimum is placed and not all of it has started"),
-    "suspended": lazy("nobody wants it to start now"),
+    "suspended": lazy("it is not to start now"),
     "running": lazy("its minimum has started"),
     "empty": lazy("nothing of it is there, and nothing asks for any: it may have been left over"),
     "finished": lazy("it is over"),

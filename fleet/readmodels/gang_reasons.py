@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 from django.utils.translation import ngettext
 
-from fleet.ports.gangs import ReasonCode
+from fleet.ports.gangs import SENT, ReasonCode
 from fleet.readmodels import phrases
 from fleet.readmodels.gang_words import called
 
@@ -46,6 +46,11 @@ class Told:
     source: str
 
 
+_SENT = Words(
+    lazy("Sent to another cluster"),
+    lazy("Nothing here: it starts and ends there."),
+    lazy("See it in the cluster that it was sent to."),
+)
 REASONS: Mapping[ReasonCode, Words] = {
     "SUSPENDED": Words(
         lazy("Suspended"),
@@ -118,7 +123,7 @@ REASONS: Mapping[ReasonCode, Words] = {
 def told(code: str, facts: Mapping[str, Any], blockers: Sequence[Mapping[str, Any]] = (), queue: str = "") -> Told:
     """`facts` and `blockers` as the row keeps them. A code that is not known is told as the unknown one."""
     known: ReasonCode = code if code in REASONS else "UNKNOWN"  # type: ignore[assignment]
-    words = REASONS[known]
+    words = _SENT if facts.get("source") == SENT else REASONS[known]
     return Told(
         known,
         str(words.name),
@@ -153,6 +158,8 @@ def _sentence(code: ReasonCode, facts: Mapping[str, Any], blockers: Sequence[Map
         return _("Its members would not fit if every node were whole and empty: see what they ask of a node.")
     if code == "UNKNOWN":
         return _unknown(facts)
+    if facts.get("source") == SENT:
+        return _("It was sent to another cluster, and nothing of it waits for room here.")
     if code in ("QUOTA", "QUEUE_STOPPED") and queue:
         return str(_OF_QUEUE[code]) % {"queue": queue}
     return str(_PLAIN[code])
@@ -242,7 +249,7 @@ _OF_QUEUE: Mapping[ReasonCode, Word] = {
     "QUEUE_STOPPED": lazy("Its queue %(queue)s lets nothing in: it is stopped, is not ready or does not exist."),
 }
 _PLAIN: Mapping[ReasonCode, Word] = {
-    "SUSPENDED": lazy("It is suspended: nobody wants it to start now."),
+    "SUSPENDED": lazy("It is suspended: it is not to start now."),
     "QUEUE_STOPPED": lazy("Its queue lets nothing in: it is stopped, is not ready or does not exist."),
     "QUOTA": lazy("Its quota does not let it in."),
     "EXCEEDS_MAX": lazy("It asks for more than its queue may ever use."),

@@ -50,7 +50,7 @@ def test_the_page_says_for_which_drain_and_until_when(viewer: Client, cluster: C
     until = f"{T0 + timedelta(hours=6):%Y-%m-%d %H:%M} UTC at the latest"
     assert f"for the drain of gpu-1, gpu-2, and starts it again after it, at {until}" in shown
     assert "Muster starts it again when none of its nodes is to be drained any more." in shown
-    assert "nobody wants it to start now." not in shown and "Whoever suspended it" not in shown
+    assert "it is not to start now." not in shown and "Whoever suspended it" not in shown
 
 
 def test_the_list_and_the_api_say_it_too(viewer: Client, cluster: Cluster) -> None:
@@ -78,7 +78,7 @@ def test_what_somebody_else_suspended_is_not_ours(viewer: Client, cluster: Clust
     a_suspension(cluster, **fields)
     for path in (f"/gangs/{gang.pk}/", "/queues/"):
         shown = page(viewer, path)
-        assert "It is suspended: nobody wants it to start now." in shown and "and starts it again after it" not in shown
+        assert "It is suspended: it is not to start now." in shown and "and starts it again after it" not in shown
 
 
 def test_it_is_found_by_any_object_that_speaks_of_the_gang(viewer: Client, cluster: Cluster) -> None:

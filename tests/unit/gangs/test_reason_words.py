@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.utils import translation
 
+from fleet.ports.gangs import SENT
 from fleet.readmodels.gang_reasons import told
 
 
@@ -27,6 +28,8 @@ from fleet.readmodels.gang_reasons import told
         ("TOPOLOGY", {"needs": 8, "lacking": 1, "level": "rack"}, "", "not inside one domain of rack"),
         ("QUEUE_STOPPED", {}, "team-a", "team-a lets nothing in: it is stopped, is not ready or does not exist"),
         ("QUEUE_STOPPED", {}, "", "does not exist"),
+        ("SUSPENDED", {}, "", "it is not to start now"),
+        ("SUSPENDED", {"source": SENT}, "", "sent to another cluster, and nothing of it waits for room here"),
     ],
 )
 def test_a_sentence_says_what_is_known(code: str, facts: dict[str, Any], queue: str, part: str) -> None:
@@ -62,3 +65,9 @@ def test_a_schedulers_own_words_are_left_as_they_are() -> None:
     words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     with translation.override("ko"):
         assert told("CAPACITY", {"raw": words}).raw == words
+
+
+def test_nobody_is_asked_to_resume_what_runs_in_another_cluster() -> None:
+    here, there = told("SUSPENDED", {}), told("SUSPENDED", {"source": SENT})
+    assert "esume" in here.waits and "esume" in here.do
+    assert "esume" not in there.waits + there.do and there.name != here.name

@@ -24,7 +24,7 @@ from fleet.adapters.kubernetes.schedulers.objects import (
     ref_of,
     spoken,
 )
-from fleet.ports.gangs import GangObject, Part, ReasonCode, Said, Spoken, Topology
+from fleet.ports.gangs import SENT, GangObject, Part, ReasonCode, Said, Spoken, Topology
 from fleet.ports.shapes import items, mapping, moment, text
 
 GROUP = "kueue.x-k8s.io"
@@ -135,9 +135,7 @@ def _counts(raw: Any) -> dict[str, int]:
 
 def _sent(cluster: str) -> tuple[Said, ...]:
     """MultiKueue: its pods are in another cluster, and nothing of it waits for room here."""
-    return (
-        (Said("SUSPENDED", f"It was sent to the cluster {cluster}.", None, "Workload clusterName"),) if cluster else ()
-    )
+    return (Said("SUSPENDED", f"It was sent to the cluster {cluster}.", None, SENT),) if cluster else ()
 
 
 def _is_admitted(conditions: dict[str, Condition]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.ports.gangs import Topology
+from fleet.ports.gangs import SENT, Topology
 from tests.adapters.kubernetes.schedulers.raw import (
     Json,
     at,
@@ -158,6 +158,7 @@ def test_releases_that_know_no_reservation_are_read_by_their_admission() -> None
 def test_a_workload_that_was_sent_to_another_cluster_waits_for_nothing_here() -> None:
     gang = gang_of(workload(*admitted(), status={"clusterName": "west"}))
     assert (gang.state, why(gang).code, why(gang).raw) == ("suspended", "SUSPENDED", "It was sent to the cluster west.")
+    assert why(gang).source == SENT
 
 
 def test_a_required_level_is_kept_with_its_pod_set() -> None:
