@@ -1,7 +1,7 @@
 """What of ours stands on jobs: those suspended for a drain, and RayJobs kept after a failure.
 
-Decides what is listed beside the holds of nodes, by our own rows: jobs are too many to be searched for marks. Refuses
-to end any of it: each ends by itself, at the time it tells.
+Decides what is listed beside the holds of nodes, by our own rows: jobs are too many to be searched for marks, and says
+where nothing ends it by itself any more. Refuses to end any of it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fleet.gangs.models import GangMoment
-from fleet.inventory.models import Cluster
+from fleet.inventory.models import Cluster, Mode
 from fleet.lifecycle import evidence
 from fleet.lifecycle.suspending.models import Suspension
 
@@ -35,11 +35,22 @@ def _suspended(cluster: Cluster) -> list[OnJob]:
         OnJob(
             row.title,
             row.mark,
-            f"Suspended for the drain of {', '.join(row.nodes)}; started again when that is over, "
-            f"at {row.until:%Y-%m-%d %H:%M} UTC at the latest.{f' {row.text}' if row.text else ''}",
+            f"Suspended for the drain of {', '.join(row.nodes)}; {_started_again(cluster, row)}"
+            f"{f' {row.text}' if row.text else ''}",
         )
         for row in rows
     ]
+
+
+def _started_again(cluster: Cluster, row: Suspension) -> str:
+    """When, or that it will not be before a person says so."""
+    if not cluster.removed_at and cluster.mode != Mode.OBSERVE:
+        return f"started again when that is over, at {row.until:%Y-%m-%d %H:%M} UTC at the latest."
+    why = "the cluster was removed" if cluster.removed_at else "its cluster is in mode observe"
+    return (
+        f"NOTHING STARTS IT AGAIN, for {why}: `manage.py holds release --all --cluster {cluster.name} --reason …`, "
+        "or whoever owns it starts it."
+    )
 
 
 def _kept(cluster: Cluster) -> list[OnJob]:

@@ -4,11 +4,12 @@ Decides when that is (the drains are over, skipped, aborted or stopped with all 
 passed), and whether the job is still ours to start: it has the UID and the mark of the row, and is suspended. The row
 says that it is being started before the write, which takes the mark away with it: without the mark nothing is written
 again. To start a job disrupts nobody, so no kill switch or breaker forbids it. Refuses to write in mode observe, and to
-touch what somebody else started, took over or made anew.
+touch what somebody else started, took over or made anew. A person may have them started at once, in any mode.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -40,6 +41,17 @@ def sweep(cluster: Cluster, port: Suspends, now: datetime) -> None:
     rows = Suspension.objects.filter(cluster_id=cluster.pk, ended_at=None).order_by("begun_at")
     for row in [one for one in rows if due(one, now)][:MOST]:
         _end(row, port, now)
+
+
+def by_hand(cluster: Cluster, port: Suspends, now: datetime, nodes: Collection[str] = ()) -> list[Suspension]:
+    """A person wants them started again now (those that ran on `nodes`, or all), whatever the mode: what became of
+    each. One that is still open cannot be started: its text says why."""
+    rows = Suspension.objects.filter(cluster_id=cluster.pk, ended_at=None).order_by("begun_at")
+    wanted = [row.pk for row in rows if not nodes or set(nodes) & set(row.nodes)]
+    Suspension.objects.filter(pk__in=wanted, ended_at=None).update(until=now)
+    for row in Suspension.objects.filter(pk__in=wanted, ended_at=None).order_by("begun_at"):
+        _end(row, port, now)
+    return list(Suspension.objects.filter(pk__in=wanted).order_by("begun_at"))
 
 
 def due(row: Suspension, now: datetime) -> bool:

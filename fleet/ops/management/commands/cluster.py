@@ -56,7 +56,11 @@ class Command(BaseCommand):
         )
         add.add_argument("--mode", choices=Mode.values, help="observe (default), recommend or automate")
         verbs.add_parser("list", help="every registered cluster")
-        verbs.add_parser("remove", help="forget a cluster").add_argument("name")
+        remove = verbs.add_parser("remove", help="forget a cluster")
+        remove.add_argument("name")
+        remove.add_argument(
+            "--leave-suspended", action="store_true", help="although jobs that we suspended stay so for good"
+        )
         mode = verbs.add_parser("mode", help="set a cluster's mode")
         mode.add_argument("name")
         mode.add_argument("mode", choices=Mode.values)
@@ -142,6 +146,13 @@ class Command(BaseCommand):
 
     def _remove(self, options: dict[str, Any], now: datetime) -> None:
         cluster = selectors.cluster_named(options["name"])
+        left = _started_again(cluster, now)
+        if left and not options["leave_suspended"]:
+            raise CommandError(
+                f"Jobs that we suspended cannot be started again now: {'; '.join(left)}. Nothing would start them once "
+                f"the cluster is removed. See `manage.py holds list`; start them by hand, or remove the cluster with "
+                f"--leave-suspended."
+            )
         if cluster.mode != Mode.OBSERVE:
             from fleet.lifecycle import services as lifecycle
 
@@ -151,6 +162,28 @@ class Command(BaseCommand):
         self.stdout.write(f"Cluster {cluster.name} is removed.")
         if holds:
             self.stdout.write(f"  ! {holds} nodes still carry a hold of ours: see `manage.py holds list`.")
+        for job in left:
+            self.stdout.write(f"  ! {job}: suspended by us, and nothing starts it again.")
+
+
+def _started_again(cluster: Cluster, now: datetime) -> list[str]:
+    """Start the jobs that we suspended there, while there is a credential for it; those that cannot be, with why."""
+    from fleet import wiring_gangs
+    from fleet.lifecycle.suspending import resuming
+    from fleet.lifecycle.suspending.models import Suspension
+
+    still = Suspension.objects.filter(cluster_id=cluster.pk, ended_at=None).order_by("begun_at")
+    namespaces, why = resuming.namespaces(cluster), ""
+    if namespaces:
+        try:
+            port = wiring_gangs.suspends(cluster, namespaces)
+            if port is None:
+                why = "no credential that acts"
+            else:
+                resuming.by_hand(cluster, port, now)
+        except PortError as error:
+            why = str(error)
+    return [f"{row.title} ({row.text or why or 'no clear answer'})" for row in still]
 
 
 def _add_provisioner(add: CommandParser) -> None:
