@@ -15,6 +15,7 @@ from django.db.models.expressions import CombinedExpression
 
 from fleet.health.models import Incident
 from fleet.inventory.models import Bmc, Cluster
+from fleet.lifecycle import seen_time
 from fleet.lifecycle.models import NodeLifecycle, Step, Workflow
 from fleet.ports.clock import Clock
 from fleet.ports.cluster import ClusterActor, ClusterReader
@@ -99,7 +100,12 @@ class Context:
 
     def elapsed(self) -> float:
         """Seconds since this step began."""
-        return (self.now - self.step.started_at).total_seconds()
+        return self.since(self.step.started_at)
+
+    def since(self, moment: datetime | float) -> float:
+        """Seconds that this step has seen pass since then, whatever the clock was set to meanwhile."""
+        at = moment.timestamp() if isinstance(moment, datetime) else float(moment)
+        return self.now.timestamp() - at - seen_time.lost(self.step, at)
 
     def remember(self, **memo: object) -> None:
         """Keep facts for the next message of this step (one row, no fence: they are observations).

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from fleet.lifecycle import seen_time
 from fleet.lifecycle.models import Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Failed, Outcome
 from fleet.lifecycle.playbooks import (
@@ -67,7 +68,8 @@ def check(workflow: Workflow, step: Step, now: datetime) -> Outcome | None:
     if workflow.blocked_code in UNSEEN and step.deadline < now + SIGHT:
         step.deadline = now + min(SIGHT, timedelta(seconds=bound[0]))
         Step.objects.filter(pk=step.pk).update(deadline=step.deadline)
-    if now <= step.deadline or bound[1] == STAY:
+    unseen = seen_time.lost(step, step.deadline.timestamp() - bound[0])
+    if now <= step.deadline + timedelta(seconds=unseen) or bound[1] == STAY:
         return None
     word = WORDS[workflow.verb]
     text = f"{word} has not ended in {_long(bound[0])}. {step.text}".strip()

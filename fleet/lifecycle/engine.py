@@ -28,6 +28,7 @@ from fleet.lifecycle import (
     messages,
     persist,
     requester,
+    seen_time,
 )
 from fleet.lifecycle.askers import VERB
 from fleet.lifecycle.context import Context, PortsOf, Timing
@@ -99,8 +100,11 @@ def advance(workflow_id: int, version: int, ports_of: PortsOf, clock: Clock, tim
     try:
         _keep(workflow, clock.now())
         step = _step(workflow, clock.now())
+        began = clock.now(), clock.monotonic()
+        seen_time.arrive(step, began[0])
         lifecycle: NodeLifecycle = workflow.node.lifecycle
         outcome = _guarded(workflow, step, lifecycle, ports_of, clock, timing)
+        seen_time.leave(step, outcome, began, (clock.now(), clock.monotonic()))
         followed = persist.outcome(workflow, step, outcome, clock)
     except Stale:
         return "stale"

@@ -40,7 +40,7 @@ INNER = (
     "begun", "first_look_at", "rounds_refused", "budgets", "was_kept", "passed", "waiting_since", "unready_since",
     "confirmed", "not_confirmed", "in_use_since", "nvlink_since", "paused_since", "busy_since", "failed_since",
     "held_uid", "apart_since", "workloads", "breaks", "ray_until", "stopping", "evicted_after_all", "unclear_since",
-    "at_once",
+    "at_once", "looked", "planned", "unseen",
 )  # fmt: skip
 """What a step remembers for itself alone."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.inventory.models import Bmc
-from fleet.lifecycle import intents
+from fleet.lifecycle import alone, intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.models import Intent
 from fleet.lifecycle.outcomes import Blocked, Outcome, Repair, Wait
@@ -19,6 +19,11 @@ from fleet.ports.power import PowerSeen, PowerVerb
 
 def probe(ctx: Context, row: Bmc) -> PowerSeen | Outcome:
     """Read power and identity; on failure the outcome that the step should return."""
+    with alone.at(f"bmc {row.pk}") as mine:
+        return _probe(ctx, row) if mine else _occupied()
+
+
+def _probe(ctx: Context, row: Bmc) -> PowerSeen | Outcome:
     try:
         intent = intents.begin(ctx.workflow, ctx.step, "probe", row.address, ctx.now, bmc_id=row.pk, quiet=True)
     except intents.BmcBusy as busy:
@@ -46,6 +51,17 @@ def send(
     before: dict[str, Any] | None = None,
 ) -> Outcome:
     """Exactly one power call under one intent of `kind`. Whatever may have happened is left to be observed."""
+    with alone.at(f"bmc {row.pk}") as mine:
+        return _send(ctx, row, verb, kind, sent, taken, before) if mine else _occupied()
+
+
+def _occupied() -> Outcome:
+    return Wait(intents.BMC_CALL_SECONDS, "Another call to the BMC is under way.")
+
+
+def _send(
+    ctx: Context, row: Bmc, verb: PowerVerb, kind: str, sent: str, taken: str, before: dict[str, Any] | None
+) -> Outcome:
     try:
         intent = intents.begin(
             ctx.workflow, ctx.step, kind, f"{verb} {row.address}", ctx.now, bmc_id=row.pk, before=before
@@ -83,7 +99,7 @@ def refused(ctx: Context, row: Bmc, error: PortError) -> Outcome:
     since = ctx.step.memo.get("bmc_failing_since") or ctx.now.timestamp()
     tries = int(ctx.step.memo.get("bmc_failures", 0)) + 1
     ctx.remember(bmc_failing_since=since, bmc_failures=tries)
-    if ctx.now.timestamp() - since > ctx.timing.bmc_patience:
+    if ctx.since(since) > ctx.timing.bmc_patience:
         return Repair(
             "bmc_unreachable", f"The BMC has not answered for {ctx.timing.bmc_patience / 60:.0f} min: {error}"
         )

@@ -32,7 +32,7 @@ def run(ctx: Context) -> Outcome:
         return Repair("not_drained", f"The node is {ctx.lifecycle.state}, not drained: it is not tested under work.")
     if node.ready is not True:
         ctx.remember(unready_since=ctx.step.memo.get("unready_since") or ctx.now.timestamp())
-        if ctx.now.timestamp() - float(ctx.step.memo["unready_since"]) > ctx.timing.validate_deadline:
+        if ctx.since(float(ctx.step.memo["unready_since"])) > ctx.timing.validate_deadline:
             running.stop(ctx)
             return Repair("no_result", "The node is not Ready and could not be tested.")
         return Blocked("not_ready", f"The node is not Ready: {node.ready_reason or 'no condition'}.", 3)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from fleet.health.models import Incident
-from fleet.lifecycle import eviction_rate, forcing, gangs_joined, intents, workloads_apart
+from fleet.lifecycle import eviction_rate, forcing, gangs_joined, intents, seen_time, workloads_apart
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.gangs_joined import named
 from fleet.lifecycle.machine import NodeState
@@ -271,9 +271,9 @@ def _await_end(ctx: Context, pods: Sequence[PodSeen]) -> Outcome:
     since = [pod.deleting_since for pod in pods if pod.deleting_since is not None]
     margin = ctx.timing.drain_margin
     ends = [at + timedelta(seconds=pod.grace_seconds + margin) for at, pod in zip(since, pods, strict=True)]
-    if ctx.now < max(ends):
-        taken = (ctx.now - max(since)).total_seconds()
-        left = (max(ends) - ctx.now).total_seconds()
+    left = (max(ends) - ctx.now).total_seconds() + seen_time.lost(ctx.step, min(since).timestamp())
+    if left > 0:
+        taken = ctx.since(max(since))
         many = f"{len(pods)} {'pod is' if len(pods) == 1 else 'pods are'} ending"
         text = f"Draining, not drained: {many} ({named([pod.key for pod in pods])})."
         seconds = max(ctx.timing.poll, min(max(taken / 2, LOOK_LEAST), LOOK_MOST, left))

@@ -8,8 +8,6 @@ to take a taint that somebody else put there for a proof that the power is off.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from fleet.inventory.models import Bmc
 from fleet.lifecycle import intents
 from fleet.lifecycle.context import Context
@@ -25,9 +23,9 @@ from fleet.ports.cluster import NodeSeen
 from fleet.ports.power import PowerSeen, PowerState, PowerVerb
 
 VERB = "power"
-OFF_WITHIN = timedelta(minutes=2)
+OFF_WITHIN = 120.0
 """A forced power-off that takes longer than this has not happened."""
-LET_GO_WITHIN = timedelta(minutes=6)
+LET_GO_WITHIN = 360.0
 """Detaching a volume by force takes the attach-detach controller up to six minutes."""
 MAX_TRIES = 3
 
@@ -54,7 +52,7 @@ def _power_off(ctx: Context, node: NodeSeen) -> Outcome:
     if seen.state == PowerState.OFF:
         return _taint(ctx, node)
     sent = _last(ctx, "ForceOff")
-    if sent is not None and ctx.now - sent.created_at < OFF_WITHIN and sent.outcome != intents.REFUSED:
+    if sent is not None and ctx.since(sent.created_at) < OFF_WITHIN and sent.outcome != intents.REFUSED:
         return Wait(ctx.timing.poll, "Power-off sent; waiting for the BMC to say that it is off.")
     tries = Intent.objects.filter(step=ctx.step, verb=VERB).exclude(outcome=intents.REFUSED).count()
     if tries >= MAX_TRIES:
@@ -97,7 +95,7 @@ def _let_go(ctx: Context, node: NodeSeen) -> Outcome:
     if not ctx.step.memo.get("let_go_since"):  # the taint is on, and whoever put it there died before it could say so
         ctx.remember(off=True, let_go_since=ctx.now.timestamp())
     since = float(ctx.step.memo["let_go_since"])
-    if pods and ctx.now.timestamp() - since < LET_GO_WITHIN.total_seconds():
+    if pods and ctx.since(since) < LET_GO_WITHIN:
         return Wait(ctx.timing.poll, f"{len(pods)} pods are being let go, {pods[0].key} among them.")
     row = Bmc.objects.filter(node_id=ctx.workflow.node_id, kind="host").order_by("pk").first()
     if row is None:
@@ -109,7 +107,7 @@ def _let_go(ctx: Context, node: NodeSeen) -> Outcome:
         ctx.remember(on=True, on_since=ctx.now.timestamp())
         return Wait(ctx.timing.poll, "Power is on; waiting for the node to come back.")
     sent = _last(ctx, "On")
-    if sent is not None and ctx.now - sent.created_at < OFF_WITHIN and sent.outcome != intents.REFUSED:
+    if sent is not None and ctx.since(sent.created_at) < OFF_WITHIN and sent.outcome != intents.REFUSED:
         return Wait(ctx.timing.poll, "Power-on sent; waiting for the BMC to say that it is on.")
     tries = Intent.objects.filter(step=ctx.step, verb=VERB, target__startswith="On ").exclude(outcome="refused").count()
     if tries >= MAX_TRIES:
@@ -118,7 +116,7 @@ def _let_go(ctx: Context, node: NodeSeen) -> Outcome:
 
 
 def _come_back(ctx: Context, node: NodeSeen) -> Outcome:
-    age = ctx.now.timestamp() - float(ctx.step.memo.get("on_since") or ctx.now.timestamp())
+    age = ctx.since(float(ctx.step.memo.get("on_since") or ctx.now.timestamp()))
     if node.ready is True:
         if lift(ctx, node):
             return Wait(ctx.timing.poll, "It is back; its out-of-service taint is being taken off.")

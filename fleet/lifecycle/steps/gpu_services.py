@@ -27,7 +27,7 @@ def pause(ctx: Context, node: NodeSeen, pods: list[PodSeen]) -> Outcome | None:
         return None
     there = [pod.key for pod in pods if pod.labels.get("app") in GPU_SERVICES.values() and not pod.finished]
     since = float(ctx.step.memo.get("paused_since") or ctx.now.timestamp())
-    if there and ctx.now.timestamp() - since > LEAVE_WITHIN:
+    if there and ctx.since(since) > LEAVE_WITHIN:
         return Failed("gpu_services", f"{there[0]} has not left the node in {LEAVE_WITHIN / 60:.0f} min.")
     return Wait(ctx.timing.poll, f"{there[0]} is leaving the node.") if there else None
 

@@ -128,14 +128,14 @@ def _find_out(ctx: Context, node: NodeSeen, sent: Intent) -> Outcome:
         intents.conclude(sent, intents.DONE, "Observed: the reset had happened.", ctx.now)
         return Wait(ctx.timing.poll, "The reset had happened; waiting for the node to come back.")
     certain = seen.last_reset is not None
-    if certain or (ctx.now - sent.created_at).total_seconds() > ctx.timing.reboot_observe:
+    if certain or ctx.since(sent.created_at) > ctx.timing.reboot_observe:
         intents.conclude(sent, intents.EXPIRED, "Observed: no reset happened.", ctx.now)
         return Wait(0, "No reset happened; another one may be sent.")
     return Wait(5, "The BMC does not tell its last reset; watching whether the node goes down.")
 
 
 def _await(ctx: Context, node: NodeSeen, sent: Intent) -> Outcome:
-    age = (ctx.now - sent.created_at).total_seconds()
+    age = ctx.since(sent.created_at)
     idle = node.ready is True and node.boot_id == sent.before.get("boot_id")
     if idle and age > ctx.timing.reboot_observe:
         Intent.objects.filter(pk=sent.pk).update(outcome=intents.EXPIRED, text="Taken by the BMC, without any effect.")

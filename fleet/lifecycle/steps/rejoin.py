@@ -22,7 +22,7 @@ from fleet.ports.errors import Conflict, IdentityMismatch, NotFound
 
 def run(ctx: Context, sent: Intent, limit: float) -> Outcome:
     """`limit`: seconds since the request after which people are asked."""
-    age = (ctx.now - sent.created_at).total_seconds()
+    age = ctx.since(sent.created_at)
     try:
         node = ctx.ports.reader.node(ctx.node_name)
     except NotFound:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 
 from fleet.inventory.models import Bmc
-from fleet.lifecycle import intents
+from fleet.lifecycle import alone, intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Intent
@@ -38,6 +38,11 @@ def run(ctx: Context) -> Outcome:
     port = ctx.ports.provision
     if port is None:
         return Repair("no_provisioner", f"No provisioner is configured for cluster {ctx.workflow.cluster.name}.")
+    with alone.at(f"provider {ctx.workflow.pk}") as mine:
+        return _run(ctx, port) if mine else Wait(CALL_SECONDS, "Another worker asks its provider just now.")
+
+
+def _run(ctx: Context, port: ProvisionPort) -> Outcome:
     mine = Intent.objects.filter(step=ctx.step, verb=VERB).exclude(outcome=intents.REFUSED).order_by("created_at")
     sent = [intent for intent in mine if intent.outcome != intents.EXPIRED]
     if len(sent) >= int(ctx.step.memo.get("tries", 1)):
@@ -77,7 +82,7 @@ def _not_now(ctx: Context, seen: ProvisionSeen) -> Outcome:
         return Repair("provision_state", text)
     since = float(ctx.step.memo.get("busy_since") or ctx.now.timestamp())
     ctx.remember(busy_since=since)
-    if ctx.now.timestamp() - since > ctx.timing.bmc_patience:
+    if ctx.since(since) > ctx.timing.bmc_patience:
         return Repair("provision_state", f"{text} It has not changed in {ctx.timing.bmc_patience / 60:.0f} min.")
     return Blocked("provision_state", text, 15)
 
@@ -109,7 +114,7 @@ def _submit(
 
 def _follow(ctx: Context, port: ProvisionPort, sent: Intent) -> Outcome:
     """A reprovision was intended: what the provider shows, and then what the node shows."""
-    age = (ctx.now - sent.created_at).total_seconds()
+    age = ctx.since(sent.created_at)
     if sent.resolved_at is None and age < CALL_SECONDS:
         return Wait(CALL_SECONDS - age + 0.1, "The request may be under way; nothing is sent before its time is over.")
     target = _target(ctx, sent.before["provider_id"])
@@ -151,7 +156,7 @@ def _gave_up(ctx: Context, sent: Intent, seen: ProvisionSeen) -> Outcome:
     since = float(ctx.step.memo.get("failed_since") or ctx.now.timestamp())
     ctx.remember(failed_since=since)
     text = f"{seen.host} is {seen.state}: {seen.error or 'no message'}"
-    if ctx.now.timestamp() - since < FAILED_FOR:
+    if ctx.since(since) < FAILED_FOR:
         return Wait(15, f"{text} It may try again by itself.")
     Intent.objects.filter(pk=sent.pk).update(outcome=intents.FAILED, text=text[:500], resolved_at=ctx.now)
     return Failed("provision_failed", text)
@@ -171,7 +176,7 @@ def _go_on(ctx: Context, port: ProvisionPort, sent: Intent, target: ProvisionTar
 
 def _late(ctx: Context, sent: Intent, text: str) -> Outcome | None:
     """Past its time it is stalled: observed no further by itself, but not called failed, for it may yet end well."""
-    age = (ctx.now - sent.created_at).total_seconds()
+    age = ctx.since(sent.created_at)
     return Repair("stalled", f"Stalled after {age / 60:.0f} min. {text}") if age > _limit(ctx) else None
 
 

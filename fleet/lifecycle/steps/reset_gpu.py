@@ -12,7 +12,7 @@ import re
 import uuid
 
 from fleet.inventory.models import Device, Node
-from fleet.lifecycle import intents
+from fleet.lifecycle import alone, intents
 from fleet.lifecycle.context import Context
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Intent
@@ -47,6 +47,11 @@ def ahead(ctx: Context) -> Outcome | None:
 
 
 def run(ctx: Context) -> Outcome:
+    with alone.at(f"reset {ctx.workflow.pk}") as mine:
+        return _run(ctx) if mine else Wait(CALL_SECONDS, "Another worker asks for its Job just now.")
+
+
+def _run(ctx: Context) -> Outcome:
     node = fresh_node(ctx)
     sent = list(Intent.objects.filter(step=ctx.step, verb=VERB).exclude(outcome=intents.REFUSED).order_by("created_at"))
     if len(sent) >= int(ctx.step.memo.get("tries", 1)):  # the plan's retries of this step are each one more op
@@ -98,7 +103,7 @@ def _waited(ctx: Context, key: str) -> float:
     """Seconds since this was first waited for."""
     if key not in ctx.step.memo:
         ctx.remember(**{key: ctx.now.timestamp()})
-    return ctx.now.timestamp() - float(ctx.step.memo[key])
+    return ctx.since(float(ctx.step.memo[key]))
 
 
 def targets(ctx: Context) -> list[str]:
@@ -165,7 +170,7 @@ def _request(ctx: Context, intent: Intent) -> JobRequest:
 
 def _follow(ctx: Context, node: NodeSeen, sent: Intent) -> Outcome:
     """A reset was intended: what the Job says, or whether there is one at all."""
-    age = (ctx.now - sent.created_at).total_seconds()
+    age = ctx.since(sent.created_at)
     job = ctx.ports.actor.job(sent.before["namespace"], sent.before["job"])
     if job.phase == "missing":
         return _missing(ctx, node, sent, age)

@@ -32,7 +32,7 @@ def run(ctx: Context) -> Outcome:
             "no_data", f"No fresh data, so its time does not count: {row.reason or 'nothing was measured yet.'}", 5
         )
     began = max(ctx.step.started_at, row.since)
-    left = ctx.timing.soak - (ctx.now - began).total_seconds()
+    left = ctx.timing.soak - ctx.since(began)
     if left > 0:
         return Wait(min(left + 0.1, 5), f"Watched for another {left:.0f} s.")
     return Done(f"Watched for {ctx.timing.soak:.0f} s without a sign of the fault.")

@@ -103,7 +103,7 @@ def _facts(ctx: Context, node: NodeSeen, passed: str) -> Outcome:
 def _or_fail(ctx: Context, waiting: Outcome) -> Outcome:
     """The time counts from the end of the tests, however long they took."""
     since = float(ctx.step.memo.get("waiting_since") or ctx.step.started_at.timestamp())
-    if ctx.now.timestamp() - since > ctx.timing.validate_deadline:
+    if ctx.since(since) > ctx.timing.validate_deadline:
         running.stop(ctx)
         text = getattr(waiting, "text", "")
         return Failed("validation_timeout", f"Not validated in {ctx.timing.validate_deadline / 60:.0f} min. {text}")

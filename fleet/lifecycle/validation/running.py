@@ -159,7 +159,7 @@ def _look(ctx: Context, test: Test, found: ValidationRun, node: NodeSeen) -> Non
         expected = ctx.workflow.node.gpu_expected if test.gpus == ALL_GPUS else None
         complaint = None if job.phase == "succeeded" else job.text
         keeping.finish(found, test, ctx.ports.actor.job_log(namespace, name), complaint, expected, ctx.now)
-    elif ctx.now > found.deadline + LATE:
+    elif ctx.since(found.started_at) > (found.deadline + LATE - found.started_at).total_seconds():
         _give_up(ctx, found, job)
     elif job.phase == "missing":
         # The row was written, the create was not, or somebody deleted it.
