@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -122,7 +123,7 @@ def test_a_gang_of_which_nobody_tells_a_need_lacks_its_members_before_it_lacks_r
 
 @pytest.mark.parametrize("admitted", [None, True, False])
 def test_what_its_queue_keeps_out_in_silence_is_told_to_wait_for_its_queue(admitted: bool | None) -> None:
-    facts = {"admitted": admitted, "said": (said("CAPACITY", "0/0 tasks"),)}
+    facts: dict[str, Any] = {"admitted": admitted, "said": (said("CAPACITY", "0/0 tasks"),)}
     reason = diagnose(a_gang("llm", 1, **facts), *a_scene(a_room("a")))
     assert (reason.code, reason.kept_out, reason.unmade) == ("UNKNOWN", admitted is False, 0)
     assert diagnose(a_gang("llm", 2, **facts), *a_scene(a_room("a"), a_room("b", used=8))).code == "CAPACITY"

@@ -108,7 +108,7 @@ def test_pods_that_ended_well_hold_no_room_and_make_no_gang_of_their_own() -> No
     roster.speak("volcano", Spoken("a", (an_object("volcano", "a", minimum=3),)))
     roster.member(a_member("last", LINKS[0], node="n1"))
     (gang,) = roster.gangs().values()
-    assert (gang.state, gang.minimum, roster.used.keys()) == ("running", 1, {"n1"})
+    assert (gang.state, gang.minimum, set(roster.used)) == ("running", 1, {"n1"})
     roster.silence("volcano", "a")
     roster.leave("train/last")
     assert dict(roster.gangs()) == {}

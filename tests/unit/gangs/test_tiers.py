@@ -29,7 +29,7 @@ TREE = (
     of_domains("spine-0", "leaf-0", "leaf-1", tier_name="spine"),
     of_nodes("lone", "e"),
 )
-NODES = {name: {} for name in "abcdef"}
+NODES: dict[str, dict[str, str]] = {name: {} for name in "abcdef"}
 
 
 def test_each_tier_is_the_largest_domain_that_is_no_higher() -> None:

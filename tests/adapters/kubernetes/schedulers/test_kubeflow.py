@@ -211,7 +211,7 @@ def test_pods_of_other_training_jobs_are_called_by_the_kind_of_theirs(operator: 
 
 
 def test_two_training_jobs_of_one_name_and_two_kinds_are_two_gangs() -> None:
-    mpi = {"labels": {**OF_JOB["labels"], "training.kubeflow.org/operator-name": "mpi-operator"}}
+    mpi: Json = {"labels": {**OF_JOB["labels"], "training.kubeflow.org/operator-name": "mpi-operator"}}
     found = gangs_of(pytorch(), *pods("llm", 4, **OF_JOB), *pods("llm-mpi", 2, **mpi))
     assert {gang.title: gang.placed for gang in found.values()} == {"PyTorchJob llm": 4, "MPIJob llm": 2}
 

@@ -318,7 +318,10 @@ def test_an_attempt_that_is_over_does_not_take_the_pods_of_the_next() -> None:
 
 def test_a_single_pod_is_the_member_of_its_own_workload() -> None:
     """Also where a Deployment made several: each is admitted by itself."""
-    gated = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}], "labels": {"kueue.x-k8s.io/managed": "true"}}
+    gated: Json = {
+        "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}],
+        "labels": {"kueue.x-k8s.io/managed": "true"},
+    }
     made = pods("serve", 0, 2, owner=("ReplicaSet", "serve", "uid-serve"), **gated)
     raws = []
     for one in made:

@@ -81,7 +81,7 @@ def test_a_member_that_crashes_again_and_again_has_not_started(statuses: list[Js
 
 def test_a_gang_of_which_every_member_crashes_computes_nothing_and_says_so() -> None:
     status = {"phase": "Running", "containerStatuses": [CRASHES]}
-    group = {"labels": {"scheduling.x-k8s.io/pod-group": "llm"}}
+    group: Json = {"labels": {"scheduling.x-k8s.io/pod-group": "llm"}}
     spec, told = {"minMember": 2}, {"phase": "Running", "running": 2}
     gang = gang_of(
         resource("scheduling.x-k8s.io/v1alpha1", "PodGroup", "llm", spec, told),
@@ -274,8 +274,8 @@ def test_what_the_pod_asks_for_as_a_whole_counts_over_its_containers() -> None:
 
 
 def test_an_init_container_that_runs_is_told_and_a_sidecar_is_not() -> None:
-    spec = {"initContainers": [{"name": "logs", "restartPolicy": "Always"}, {"name": "wait-gcs-ready"}]}
-    running = [{"name": name, "state": {"running": {}}} for name in ("logs", "wait-gcs-ready")]
+    spec: Json = {"initContainers": [{"name": "logs", "restartPolicy": "Always"}, {"name": "wait-gcs-ready"}]}
+    running: list[Json] = [{"name": name, "state": {"running": {}}} for name in ("logs", "wait-gcs-ready")]
     told = pod("w", "gpu-0", status={"phase": "Pending", "initContainerStatuses": running}, **spec)
     assert (member_in(told).init, member_in(told).stuck) == ("wait-gcs-ready", "")
     started = pod("w", "gpu-0", status={"phase": "Running", "initContainerStatuses": running[:1]}, **spec)
