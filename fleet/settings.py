@@ -45,6 +45,10 @@ def _url(name: str, file: str) -> str:
     return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
 
 
+ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+"""Seconds after which a database whose host died is given up, which the system alone would do after hours."""
+
+
 def _database(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
@@ -57,6 +61,7 @@ def _database(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
+            **ALIVE,
             **query,
             "connect_timeout": 5,
             "pool": {"min_size": 1, "max_size": env.whole("MUSTER_DB_POOL", 10, 1), "timeout": 10, "max_idle": 60},

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -186,6 +186,20 @@ def test_a_worker_that_dies_in_a_call_leaves_nothing_taken() -> None:
         assert mine
         cursor.execute("SELECT pg_try_advisory_lock(hashtextextended('bmc 7', 0))")
         assert cursor.fetchone()[0] is False
+
+
+@pytest.mark.django_db
+def test_a_worker_whose_host_died_in_a_call_is_soon_given_up_by_the_server() -> None:
+    """Nobody closes the connection then; a server that was told nothing asks after two hours whether it still lives."""
+    with alone.at("bmc 7"), connection.cursor() as cursor:
+        cursor.execute("SELECT inet_client_addr() IS NULL, current_setting('tcp_keepalives_idle')::int")
+        by_socket, idle = cursor.fetchone()
+    assert idle == (0 if by_socket else 15)
+
+
+def test_a_database_whose_host_died_is_soon_given_up_by_the_client() -> None:
+    options = connection.settings_dict["OPTIONS"]
+    assert options["keepalives_idle"] + options["keepalives_interval"] * options["keepalives_count"] <= 60
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
