@@ -46,11 +46,6 @@ class Told:
     source: str
 
 
-_SENT = Words(
-    lazy("Sent to another cluster"),
-    lazy("Nothing here: it starts and ends there."),
-    lazy("See it in the cluster that it was sent to."),
-)
 REASONS: Mapping[ReasonCode, Words] = {
     "SUSPENDED": Words(
         lazy("Suspended"),
@@ -120,16 +115,44 @@ REASONS: Mapping[ReasonCode, Words] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """What is said where a code stands for something else than it mostly does."""
+
+    sentence: Word
+    waits: Word
+    do: Word
+
+
+_SENT = _Other(
+    lazy("It was sent to another cluster, and nothing of it waits for room here."),
+    lazy("Nothing here: it starts and ends there."),
+    lazy("See it in the cluster that it was sent to."),
+)
+_HELD = _Other(
+    lazy("It may not start yet: a check, a gate, another job or a time that it waits for has not come."),
+    lazy("What it waits for comes, or whoever holds it back lets it go."),
+    lazy("See in its system's own words what it waits for, and who has to let it go."),
+)
+_CHECKED = ("Workload admission check", "Workload condition Admitted")  # sources of one that has its quota
+
+
+def _other(code: ReasonCode, source: str) -> _Other | None:
+    if code == "SUSPENDED" and source == SENT:
+        return _SENT
+    return _HELD if code == "ADMISSION_CHECK" and not source.startswith(_CHECKED) else None
+
+
 def told(code: str, facts: Mapping[str, Any], blockers: Sequence[Mapping[str, Any]] = (), queue: str = "") -> Told:
     """`facts` and `blockers` as the row keeps them. A code that is not known is told as the unknown one."""
     known: ReasonCode = code if code in REASONS else "UNKNOWN"  # type: ignore[assignment]
-    words = _SENT if facts.get("source") == SENT else REASONS[known]
+    words, other = REASONS[known], _other(known, str(facts.get("source") or ""))
     return Told(
         known,
         str(words.name),
-        _sentence(known, facts, blockers, queue),
-        str(words.waits),
-        str(words.do),
+        str(other.sentence) if other else _sentence(known, facts, blockers, queue),
+        str(other.waits if other else words.waits),
+        str(other.do if other else words.do),
         phrases.told(str(facts.get("raw") or "")),
         str(facts.get("source") or ""),
     )
@@ -158,8 +181,6 @@ def _sentence(code: ReasonCode, facts: Mapping[str, Any], blockers: Sequence[Map
         return _("Its members would not fit if every node were whole and empty: see what they ask of a node.")
     if code == "UNKNOWN":
         return _unknown(facts)
-    if facts.get("source") == SENT:
-        return _("It was sent to another cluster, and nothing of it waits for room here.")
     if code in ("QUOTA", "QUEUE_STOPPED") and queue:
         return str(_OF_QUEUE[code]) % {"queue": queue}
     return str(_PLAIN[code])

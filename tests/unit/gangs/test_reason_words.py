@@ -70,4 +70,21 @@ def test_a_schedulers_own_words_are_left_as_they_are() -> None:
 def test_nobody_is_asked_to_resume_what_runs_in_another_cluster() -> None:
     here, there = told("SUSPENDED", {}), told("SUSPENDED", {"source": SENT})
     assert "esume" in here.waits and "esume" in here.do
-    assert "esume" not in there.waits + there.do and there.name != here.name
+    assert "esume" not in there.waits + there.do
+
+
+@pytest.mark.parametrize(
+    ("source", "has_quota"),
+    [
+        ("Workload admission check prov: Pending", True),
+        ("Workload condition Admitted: UnsatisfiedAdmissionChecks", True),
+        ("Workload condition QuotaReserved: AdmissionGated", False),
+        ("Workload condition BlockedOnPreemptionGates", False),
+        ("Pod spec.schedulingGates", False),
+        ("squeue state_reason: Dependency", False),
+        ("", False),
+    ],
+)
+def test_only_what_a_check_of_its_queue_keeps_is_said_to_have_its_quota(source: str, has_quota: bool) -> None:
+    why = told("ADMISSION_CHECK", {"source": source})
+    assert ("It has its quota" in why.sentence, "The check" in why.waits) == (has_quota, has_quota)
