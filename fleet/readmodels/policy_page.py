@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.translation import gettext as _
 
 from fleet.inventory.models import Cluster
@@ -255,9 +256,13 @@ def _windows(policy: Policy, cluster: str, now: datetime) -> list[WindowLine]:
     for window in policy.section(cluster).windows:
         until = window.until(now)
         at = until or window.next_start(now)
-        there = f"{at.astimezone(ZoneInfo(window.zone)):%a %Y-%m-%d %H:%M}" if at else ""
+        there = _on_its_day(at.astimezone(ZoneInfo(window.zone))) if at else ""
         found.append(WindowLine(cluster, window, until is not None, at, there))
     return found
+
+
+def _on_its_day(at: datetime) -> str:
+    return f"{WEEKDAYS_ABBR[at.weekday()]} {at:%Y-%m-%d %H:%M}"
 
 
 def version_lines() -> list[VersionLine]:

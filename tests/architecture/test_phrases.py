@@ -91,6 +91,19 @@ def test_the_walk_through_the_adapter_of_slurm_has_not_lost_its_way() -> None:
     assert sum(len(sentences(path)) for path in SLURM) > 45
 
 
+ASKED = [ROOT / "fleet" / "lifecycle" / f"{name}.py" for name in (
+    "approving", "asked", "ballots", "bulk", "bulk_foresee", "maintenance", "maintenance_pace", "manual", "services",
+    "skipping",
+)]  # fmt: skip
+OF_STATES = {"The request is x7 already.", "x7, and kept until it is released.", "x7: a number from 1 to x7."}
+
+
+@pytest.mark.parametrize("path", ASKED, ids=lambda path: str(path.stem))
+def test_whatever_is_said_to_people_who_ask_is_known(path: Path) -> None:
+    with translation.override("ko"):
+        assert [text for text in sentences(path) - OF_STATES if phrases.told(text) == text] == []
+
+
 def test_every_phrase_is_in_korean() -> None:
     assert [phrase for phrase in phrases.PHRASES if not entries().get(phrase)] == []
 
@@ -133,6 +146,10 @@ TOLD = {
         "RayJob ml/train은(는) 일시 중지되지 않습니다. 다른 소유의 Ray 클러스터에서 실행되며(clusterSelector), "
         "KubeRay는 그런 작업을 일시 중지하지 않습니다."
     ),
+    "Rack r07: 5 of 5 in flight (gpu-r07-03, gpu-r07-04 and 3 more).": (
+        "랙 r07: 동시 작업 5대 중 5대(gpu-r07-03, gpu-r07-04 외 3)."
+    ),
+    "Work ends on a, b and more": "Work ends on a, b and more",
     "Something that no template fits": "Something that no template fits",
     "": "",
 }

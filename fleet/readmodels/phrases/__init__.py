@@ -96,7 +96,7 @@ def _filled(found: re.Match[str]) -> dict[str, str]:
     for name in QUOTED:
         if name in filled:
             filled[name] = told(filled[name])
-    return filled
+    return {name: reasons.names(value) for name, value in filled.items()}
 
 
 @cache

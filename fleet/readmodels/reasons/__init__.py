@@ -15,12 +15,12 @@ from fleet.readmodels.reasons.guards import GUARDS
 from fleet.readmodels.reasons.ports import PORTS
 from fleet.readmodels.reasons.provisioning import PROVISIONING
 from fleet.readmodels.reasons.steps import STEPS
-from fleet.readmodels.reasons.types import SCOPES, Reason, parts_of, told
+from fleet.readmodels.reasons.types import SCOPES, Reason, names, parts_of, told
 from fleet.readmodels.reasons.work import WORKLOADS
 
 CATALOGUE: dict[str, Reason] = {**GUARDS, **BATCHES, **STEPS, **WORKLOADS, **PROVISIONING, **PORTS}
 
-__all__ = ["CATALOGUE", "SCOPES", "Reason", "in_readers_words", "of", "parts_of", "told"]
+__all__ = ["CATALOGUE", "SCOPES", "Reason", "in_readers_words", "names", "of", "parts_of", "told"]
 
 
 def of(code: str) -> Reason:

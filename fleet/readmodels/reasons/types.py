@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as lazy
 
 Word = str | Promise
 PLACE = re.compile(r"%\((\w+)\)s")
+AND_MORE = re.compile(r"(.+) and (\d+) more")
 
 GUARD = lazy("the guard")
 PEOPLE = lazy("a person")
@@ -73,7 +74,13 @@ def told(reason: Reason, stored: str) -> str:
     template, filled = found
     if "where" in filled:
         filled["where"] = _where(filled["where"])
-    return _(template) % filled
+    return _(template) % {name: names(value) for name, value in filled.items()}
+
+
+def names(stored: str) -> str:
+    """`a, b and 2 more` in the reader's language; anything else as it is."""
+    found = AND_MORE.fullmatch(stored)
+    return _("%(names)s and %(n)d more") % {"names": found[1], "n": int(found[2])} if found else stored
 
 
 def _where(stored: str) -> str:
