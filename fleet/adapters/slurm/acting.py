@@ -93,7 +93,8 @@ class SlurmActor:
 
     def delete(self, pod: PodSeen) -> None:
         """Cancel its job. Only what a person asked for and another one approved."""
-        self._telling.cancel(self._current(pod)[0])
+        job, raw = self._current(pod)
+        self._telling.cancel(work.leader_of(raw, job))
 
     def _current(self, pod: PodSeen) -> tuple[str, dict[str, Any]]:
         """The job while it is still the run that was read: a requeued one is new work."""

@@ -49,7 +49,7 @@ def may_requeue(raw: dict[str, Any]) -> bool:
 
 
 def leader_of(raw: dict[str, Any], job: str) -> str:
-    """The number by which the whole of it is requeued: parts of a heterogeneous job only go together."""
+    """The number by which the whole of it is requeued or ended: parts of a heterogeneous job only go together."""
     return str(number(raw.get("het_job_id")) or job)
 
 

@@ -218,6 +218,8 @@ def test_an_interactive_job_is_waited_for_and_a_heterogeneous_one_goes_whole(
     (rank,) = reader.pods_on("gpu-04")
     actor.evict(rank)
     until(lambda: {real.jobs()[first], real.jobs()[first + 1]} == {"PENDING"})
+    real.run("scancel", str(first))
+    until(lambda: not {first, first + 1} & set(real.jobs()))
 
 
 def test_no_name_reaches_further_than_one_node(real: Slurm, actor: ClusterActor) -> None:

@@ -96,13 +96,17 @@ def test_a_job_is_requeued_by_rest_where_the_version_can(server: Server, version
         assert [(how, what) for how, what, _ in fake.told] == [("GET", asked)]
 
 
-def test_a_part_of_a_heterogeneous_job_is_requeued_with_the_whole(server: Server) -> None:
+def test_a_part_of_a_heterogeneous_job_is_requeued_or_ended_with_the_whole(server: Server) -> None:
     fake = server(45)
     first, second, *_ = fake.data["jobs"]
     second |= {"job_state": ["RUNNING"], "nodes": "gpu-01", "het_job_id": {"set": True, "number": first["job_id"]}}
     (rank,) = adapter.reader(reads(fake)).pods_on("gpu-01")
+    acts(fake).delete(rank)
     acts(fake).evict(rank)
-    assert [what for _, what, _ in fake.told] == [f"job/{first['job_id']}/requeue?Incomplete=true"]
+    assert [(how, what) for how, what, _ in fake.told] == [
+        ("DELETE", f"job/{first['job_id']}"),
+        ("GET", f"job/{first['job_id']}/requeue?Incomplete=true"),
+    ]
 
 
 @pytest.mark.parametrize("told", [{"batch_flag": False}, {"batch_flag": 0}, {"requeue": False}, {"requeue": 0}])
