@@ -90,7 +90,7 @@ def _take_line(text: str, whole: KernelLine, batch: Batch) -> None:
     own = kernelhead.at(head.text, at) if head.end else None
     if own is not None and _FIRST_YEAR <= own.year <= _LAST_YEAR and (at is None or own < at):
         at = own
-    names = tuple(dict.fromkeys((*whole.others, head.host))) if head.host else whole.others
+    names = whole.others if not head.host or head.host in whole.others else (*whole.others, head.host)
     if not head.kernel:
         batch.rejected["not_kernel"] += 1
     elif not names:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from functools import lru_cache
 from typing import Any
 
 _TEXT = ("log", "message", "msg", "short_message")
@@ -19,6 +20,7 @@ _OF_KUBERNETES = ("node_name", "host", "pod_node_name")
 _CONTAINER = ("container", "container_name", "container_id", "kubernetes_container_name")
 _PROGRAM = ("syslog_identifier", "ident", "appname", "app_name", "programname", "program")
 _FACILITY = ("syslog_facility", "facility")
+_MARKS = frozenset({"transport", "kubernetes", *_CONTAINER, *_PROGRAM, *_FACILITY})  # what may say who wrote it
 _USERLAND = frozenset({"audit", "driver", "syslog", "journal", "stdout"})  # ways into the journal, but the kernel's
 _KERNEL = frozenset({"", "0", "kern", "kernel"})
 _ANSI = re.compile(r"\x1b\[[0-9;:]*[A-Za-z]")
@@ -74,6 +76,8 @@ def hosts(record: Record) -> list[str]:
     found: list[str] = []
     for key in _HOST:
         value = record.get(key)
+        if value is None:
+            continue
         if isinstance(value, dict):  # the Elastic Common Schema
             value = value.get("name") or value.get("hostname")
         name = _name(value)
@@ -88,14 +92,22 @@ def _name(value: Any) -> str:
 
 def boot(record: Record) -> str:
     """The boot that the record is of, as nodes tell theirs; empty where the journal did not say."""
+    told = record.get("boot_id")
+    return _boot(told) if isinstance(told, str) else ""
+
+
+@lru_cache(maxsize=1024)  # a node's records tell the same one again and again
+def _boot(told: str) -> str:
     try:
-        return str(uuid.UUID(_name(record.get("boot_id"))))
+        return str(uuid.UUID(told.strip()))
     except ValueError:
         return ""
 
 
 def of_kernel(record: Record) -> bool:
     """False where the record itself says that something else than the kernel wrote it."""
+    if _MARKS.isdisjoint(record):
+        return True
     inner = record.get("kubernetes")
     if any(record.get(key) for key in _CONTAINER) or (isinstance(inner, dict) and inner.get("container_name")):
         return False
