@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fleet.adapters.slurm.values import gpus, number, states, words
+from fleet.adapters.slurm.values import gpus, number, shared, states, words
 from fleet.ports.gangs import GangObject, Offer, QueueObject, Quota, Ref, Said
 from fleet.ports.shapes import text
 
@@ -42,7 +42,7 @@ def offer(raw: dict[str, Any], planned: dict[str, str]) -> Offer:
 def _used(raw: dict[str, Any]) -> int:
     told = raw.get("gres_used")
     if isinstance(told, str) and told:
-        return gpus(told)
+        return min(gpus(told) + shared(told), max(gpus(told), gpus(raw.get("gres"))))
     return gpus(raw.get("tres_used"))
 
 

@@ -16,6 +16,7 @@ from fleet.ports.shapes import MOST, strings, text
 
 _GPU = re.compile(r"(?:gres[/:])?gpu(?P<typed>:[^:=]*)?(?P<by>[:=])(?P<count>\d+)(?P<thousand>K)?")
 _BARE_GPU = re.compile(r"(?:gres[/:])?gpu(?::.*)?")  # a type without a number, or neither: one
+_SHARED = re.compile(r"(?:shard|mps)(?::[^(,]*)?\(([^)]*)\)")
 _RANGE = re.compile(r"^(\d+)-(\d+)$")
 _LAST_SECOND = (
     4_294_967_293  # the largest numbers of 32 bits, and all behind them, are Slurm's "not set" and "infinite"
@@ -78,6 +79,17 @@ def gpus(gres: Any) -> int:
     return listed + max(in_all, by_type)
 
 
+def shared(gres: Any) -> int:
+    """GPUs of which parts are given, in a text like `shard:h100:1(IDX:0),mps:200(50/100,0/100)`: none is given whole."""
+    found = 0
+    for inside in _SHARED.findall(gres) if isinstance(gres, str) else ():
+        if inside.startswith("IDX:"):
+            found += len(hosts(f"[{inside[4:]}]")) if inside[4:5].isdigit() else 0
+        else:
+            found += sum(one.strip()[:1] not in ("", "0") for one in inside.split(",") if "/" in one)
+    return min(found, MOST)
+
+
 def hosts(raw: Any) -> tuple[str, ...]:
     """A host list in full: `gpu-[01-03,07],login` and lists in lists of older versions. At most MOST_HOSTS names."""
     if isinstance(raw, dict):
@@ -87,7 +99,7 @@ def hosts(raw: Any) -> tuple[str, ...]:
     return _hosts(raw if isinstance(raw, str) else "")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _hosts(raw: str) -> tuple[str, ...]:
     """Many jobs may name the same thousands of nodes, as those of slurm-bridge do: they share one list."""
     found: list[str] = []

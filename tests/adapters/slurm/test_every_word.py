@@ -210,3 +210,21 @@ def test_every_form_of_a_list_of_hosts(told: str, found: list[str]) -> None:
 )  # fmt: skip
 def test_every_form_of_gpus(told: Any, found: int) -> None:
     assert gpus(told) == found
+
+
+@pytest.mark.parametrize(
+    ("used", "taken"),
+    [
+        ("gpu:h100:2(IDX:1-2),shard:h100:1(IDX:0)", 3),
+        ("gpu:h100:0(IDX:N/A),shard:h100:0(IDX:N/A)", 0),
+        ("gpu:h100:0(IDX:N/A),shard:h100:5(4/4,1/4,0/4,0/4)", 2),
+        ("gpu:h100:1(IDX:7),mps:h100:150(100/100,50/100,0/100)", 3),
+        ("gpu:h100:8(IDX:0-7),shard:h100:4(IDX:0-3)", 8),
+        ("shard:2", 0),
+        ("gpu:h100:0(IDX:N/A),shard:h100:3(IDX:0,4-5)", 3),
+    ],
+)
+def test_a_gpu_that_is_shared_out_is_not_free(used: str, taken: int) -> None:
+    """Slurm gives it to nobody whole while one of its parts is given."""
+    offer = nodes.offer(a_node("MIXED", gres="gpu:h100:8,shard:h100:32", gres_used=used), {})
+    assert (offer.gpus, offer.gpus_used) == (8, taken)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.adapters import slurm as adapter
-from fleet.adapters.slurm import Connection
+from fleet.adapters.slurm import Connection, looking
 from fleet.adapters.slurm.client import VERSIONS, Slurmrestd
 from fleet.adapters.slurm.looking import SlurmReader
 from fleet.adapters.slurm.telling import NODES_BY_REST, REQUEUE_BY_REST
@@ -271,7 +271,8 @@ def test_what_is_not_there_does_not_make_the_version_be_asked_for_again(server: 
     assert rest.rows("nodes") and rest.version == "v0.0.43"
 
 
-def test_no_watch_loses_all_nodes_at_once(server: Server) -> None:
+def test_no_watch_loses_all_nodes_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "LOOK_LEAST", 0.0)
     fake, states = server(45), list[WatchState]()
     stream = adapter.reader(reads(fake)).watch_nodes(lambda: len(states) > 1, states.append)
     first = [next(stream) for _ in range(9)]
