@@ -80,7 +80,7 @@ def gpus(gres: Any) -> int:
 
 
 def shared(gres: Any) -> int:
-    """GPUs of which parts are given, in a text like `shard:h100:1(IDX:0),mps:200(50/100,0/100)`: none is given whole."""
+    """GPUs of which parts are given, as in `shard:h100:1(IDX:0),mps:200(50/100,0/100)`: none is given whole."""
     found = 0
     for inside in _SHARED.findall(gres) if isinstance(gres, str) else ():
         if inside.startswith("IDX:"):
