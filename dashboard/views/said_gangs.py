@@ -95,7 +95,7 @@ def gang_said(line: GangLine, gone_at: datetime | None, now: datetime) -> SafeSt
     """State, cause, since, what is held, next."""
     if gone_at is not None:
         gone = format_html(
-            _("<b>It is gone since {time}.</b> What you see is what was known last."), time=tags.ago(_at(now), gone_at)
+            _("<b>It went away {time}.</b> What you see is what was known last."), time=tags.ago(_at(now), gone_at)
         )
         return format_html("{} <b>{}</b>", gone, line.ours) if line.ours else gone
     parts = [_state(line, now), _cause(line), _costs(line, now), _clears(line)]

@@ -29,6 +29,19 @@ REFUSED = re.compile(r"status of 40[34]")
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 CAME = "[...document.querySelectorAll('[data-live-now][data-src]')].every(part => swapped.has(part))"
 
+SPILLS = """() => [...document.querySelectorAll("main *, .top *")].flatMap(part => {
+    const said = [...part.childNodes].filter(node => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+    if (!said.length || part.closest(".vh, svg, pre, textarea, select") || !part.checkVisibility()) return [];
+    let box = part;
+    while (getComputedStyle(box).display === "inline") box = box.parentElement;
+    const {left, right} = box.getBoundingClientRect(), range = new Range();
+    return said.filter(node => {
+        range.selectNodeContents(node);
+        const text = range.getBoundingClientRect();
+        return text.right > right + 1.5 || text.left < left - 1.5;
+    }).map(node => node.textContent.trim());
+})"""
+
 
 def whole(page: Page) -> None:
     """Every part that the page reads for itself has come."""
@@ -36,8 +49,10 @@ def whole(page: Page) -> None:
 
 
 def fits(page: Page) -> None:
-    """Nothing is wider than the window, once charts have taken the new size."""
+    """Nothing is wider than the window, once charts have taken the new size, and no text than the box it stands in."""
     until(lambda: page.evaluate(FITS))
+    spilt: list[str] = page.evaluate(SPILLS)
+    assert not spilt, spilt
 
 
 def resize(page: Page, size: str) -> None:
@@ -65,8 +80,8 @@ def look_at(
             resize(page, size)
             try:
                 fits(page)
-            except AssertionError:
-                raise AssertionError(f"{name} is wider than a {size}") from None
+            except AssertionError as found:
+                raise AssertionError(f"{name} is wider than a {size}: {found}") from None
             for scheme in SCHEMES if PICTURES else ():
                 page.emulate_media(color_scheme=scheme)
                 picture(page, f"{name}.{size}.{scheme}")

@@ -80,5 +80,6 @@ REFUSALS: tuple[str, ...] = (
     noop("The mode changed."),
     noop("The incident is over."),
     noop("Found in force."),
+    noop("Begun."),
     noop("Found in force; it was changed by other means than a version."),
 )

@@ -141,7 +141,7 @@ def test_what_was_known_at_a_failure_is_kept(viewer: Client, cluster: Cluster) -
     gang = a_gang_row(cluster, "llm", gone_at=NOW - timedelta(minutes=3))
     an_ending(gang)
     page = text(viewer, f"/gangs/{gang.pk}/")
-    assert "It is gone since 3 min ago." in said(page)
+    assert "It went away 3 min ago." in said(page)
     for part in ("Black box", "OutOfMemoryError", "OOMKilled", "the dashboard did not answer"):
         assert part in page
 

@@ -126,7 +126,7 @@ def test_a_job_whose_pods_alone_were_known_says_it_when_they_are_gone(viewer: Cl
     )
     a_suspension(cluster, kind="Job", name="eval")
     shown = page(viewer, f"/gangs/{gang.pk}/")
-    assert "It is gone since" in shown and "Muster suspended Job train/eval at" in shown
+    assert "It went away" in shown and "Muster suspended Job train/eval at" in shown
 
 
 def test_a_right_that_lacks_is_told(viewer: Client, cluster: Cluster) -> None:
