@@ -8,6 +8,8 @@ from __future__ import annotations
 from ninja import Schema
 
 MOST, FARTHEST = 1000, 10**9
+LARGEST = 2**63 - 1
+"""The largest number that a row can have."""
 
 
 class Paging(Schema):

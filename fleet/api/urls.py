@@ -1,7 +1,7 @@
 """Addresses of the API and of the probes.
 
 Decides that the API's views are open to the middleware, because the API itself asks who calls (session or token),
-and that what people ask for and agree to, and gangs and queues, are part of it.
+and of which parts it is made.
 """
 
 from __future__ import annotations
@@ -11,11 +11,21 @@ from django.urls import URLPattern, URLResolver, path
 from fleet.access.decorators import public
 from fleet.api import probes
 from fleet.api.acts import router as acts
+from fleet.api.batches import router as batches
 from fleet.api.gang_asks import router as gang_asks
 from fleet.api.gangs import router as gangs
+from fleet.api.guards import router as guards
+from fleet.api.incidents import router as incidents
 from fleet.api.v1 import api
+from fleet.api.waiting import router as waiting
+from fleet.api.workflows import router as workflows
 
+api.add_router("", workflows)
+api.add_router("", incidents)
+api.add_router("", waiting)
+api.add_router("", guards)
 api.add_router("", acts)
+api.add_router("", batches)
 api.add_router("", gang_asks)  # before the gangs, whose address takes any key
 api.add_router("", gangs)
 _patterns, _app, _namespace = api.urls

@@ -1,12 +1,12 @@
-"""The REST API, first cut: reading nodes, workflows and incidents.
+"""The REST API: nodes, and why each is held or why nothing happens to it.
 
-Decides shapes, filters and paging of the answers. Refuses writes for now, and unbounded lists.
+Decides shapes, filters and paging of the answers. Refuses unbounded lists.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -16,12 +16,11 @@ from ninja.errors import HttpError
 
 from fleet.api.callers import ByToken, Caller, by_session
 from fleet.api.paging import Paging
-from fleet.health.models import Incident
-from fleet.lifecycle.models import Workflow
+from fleet.api.waiting import WhyOut
+from fleet.health.models import Verdict
+from fleet.lifecycle.machine import NodeState, WorkflowState
 from fleet.ports.clock import SYSTEM_CLOCK
-from fleet.readmodels import explain, reasons
 from fleet.readmodels.fleet_map import Filters, NodeRow, rows
-from fleet.readmodels.totals import totals
 
 api = NinjaAPI(
     title="Muster",
@@ -42,19 +41,24 @@ def not_json(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 class NodeOut(Schema):
+    """`held`: it takes no new work; `foreign_hold`: for another owner, too. `blocked`: what its workflow waits for."""
+
     name: str
     cluster: str
     pool: str
     rack: str
     leaf: str
-    verdict: str
-    state: str
+    verdict: Verdict
+    state: NodeState
     held: bool
+    foreign_hold: bool
     why: str
     since: datetime | None
     gpus: int
     workflow: int | None
+    workflow_state: WorkflowState | None
     blocked: str
+    blocked_until: datetime | None
 
 
 class NodePage(Schema):
@@ -62,74 +66,57 @@ class NodePage(Schema):
     items: list[NodeOut]
 
 
-class WorkflowOut(Schema):
+class WhyIncidentOut(Schema):
     id: int
-    cluster: str
-    node: str
-    incident: int | None
-    playbook: str
-    state: str
-    verb: str
-    step: int
-    steps: int
-    attempt: int
-    blocked_code: str
-    blocked_text: str
-    blocked_until: datetime | None
-    created_at: datetime
-    ended_at: datetime | None
-    outcome: str
-
-
-class WorkflowPage(Schema):
-    count: int
-    items: list[WorkflowOut]
-
-
-class LineOut(Schema):
-    place: int
-    of: int
-
-
-class WhyOut(Schema):
-    reason: str
-    text: str
-    since: datetime
-    until: datetime | None
-    waits_for: str
-    clears: str
-    do: str
-    needs_person: bool
-    line: LineOut | None
-
-
-class WaitingOut(Schema):
-    reason: str
-    name: str
-    workflows: int
-    clears: str
-    do: str
-
-
-class IncidentOut(Schema):
-    id: int
-    cluster: str
-    node: str | None
-    device: str
     cause: str
-    rule: str
-    severity: str
     title: str
-    state: str
-    first_bad_at: datetime
     detected_at: datetime
-    resolved_at: datetime | None
-    resolution: str
+    first_bad_at: datetime
 
 
-class IncidentPage(Schema):
-    count: int
-    items: list[IncidentOut]
+class WhyWorkflowOut(Schema):
+    id: int
+    state: WorkflowState
+    attempt: int
+
+
+class WhyStepOut(Schema):
+    """`index` counts from 0."""
+
+    verb: str
+    index: int
+    of: int
+    text: str
+
+
+class OwnerOut(Schema):
+    """Another owner of the node: what it does, since when (ISO 8601, or ""), by which mark, what Muster does."""
+
+    name: str
+    doing: str
+    stance: str
+    mark: str
+    since: str
+    text: str
+    muster: str
+
+
+class WhyNodeOut(Schema):
+    """The same as `manage.py why NODE --json`. `would`: verbs that mode observe keeps from being done."""
+
+    node: str
+    cluster: str
+    state: NodeState
+    verdict: Verdict
+    reason: str
+    since: datetime | None
+    incident: WhyIncidentOut | None
+    workflow: WhyWorkflowOut | None
+    step: WhyStepOut | None
+    blocked: WhyOut | None
+    would: list[str]
+    owners: list[OwnerOut]
+    text: str
 
 
 class NodeQuery(Paging):
@@ -140,18 +127,6 @@ class NodeQuery(Paging):
     rack: str = ""
     leaf: str = ""
     q: str = ""
-
-
-class StateQuery(Paging):
-    cluster: str = ""
-    node: str = ""
-    state: str = ""
-
-
-class IncidentQuery(Paging):
-    cluster: str = ""
-    node: str = ""
-    state: Literal["", "open", "resolved"] = ""
 
 
 def _caller(request: HttpRequest) -> Caller:
@@ -165,14 +140,17 @@ def _node_out(row: NodeRow) -> NodeOut:
         pool=row.pool,
         rack=row.rack,
         leaf=row.leaf,
-        verdict=row.verdict,
-        state=row.state,
+        verdict=Verdict(row.verdict),
+        state=NodeState(row.state),
         held=row.held,
+        foreign_hold=row.foreign_hold,
         why=row.why,
         since=row.since,
         gpus=row.gpus,
         workflow=row.workflow,
+        workflow_state=WorkflowState(row.workflow_state) if row.workflow_state else None,
         blocked=row.blocked_text,
+        blocked_until=row.blocked_until,
     )
 
 
@@ -188,7 +166,7 @@ def node(request: HttpRequest, name: str, cluster: str = "") -> NodeOut:
     return _node_out(_one(request, name, cluster))
 
 
-@api.get("/nodes/{name}/why", response=dict[str, Any], summary="Why a node is held, or why nothing happens")
+@api.get("/nodes/{name}/why", response=WhyNodeOut, summary="Why a node is held, or why nothing happens")
 def why_node(request: HttpRequest, name: str, cluster: str = "") -> dict[str, Any]:
     from fleet.readmodels.why import why
 
@@ -204,96 +182,3 @@ def _one(request: HttpRequest, name: str, cluster: str) -> NodeRow:
         clusters = ", ".join(row.cluster for row in found)
         raise HttpError(409, f"The clusters {clusters} have a node {name}: add ?cluster=.")
     return found[0]
-
-
-def _scoped(request: HttpRequest, cluster: str, node: str) -> dict[str, Any]:
-    wanted: dict[str, Any] = {"cluster__removed_at": None}
-    visible = _caller(request).visible
-    if visible is not None:
-        wanted["cluster__name__in"] = visible
-    if cluster:
-        wanted["cluster__name"] = cluster
-    if node:
-        wanted["node__name"] = node
-    return wanted
-
-
-@api.get("/workflows", response=WorkflowPage, summary="Workflows, newest first")
-def workflows(request: HttpRequest, query: Query[StateQuery]) -> WorkflowPage:
-    found = Workflow.objects.filter(**_scoped(request, query.cluster, query.node)).order_by("-pk")
-    if query.state:
-        found = found.filter(state=query.state)
-    items = [
-        WorkflowOut(
-            id=row.pk,
-            cluster=row.cluster.name,
-            node=row.node.name,
-            incident=row.incident_id,
-            playbook=row.playbook,
-            state=row.state,
-            verb=row.verb,
-            step=row.step,
-            steps=len(row.plan),
-            attempt=row.attempt,
-            blocked_code=row.blocked_code,
-            blocked_text=row.blocked_text,
-            blocked_until=row.blocked_until,
-            created_at=row.created_at,
-            ended_at=row.ended_at,
-            outcome=row.outcome,
-        )
-        for row in found.select_related("cluster", "node")[query.cut()]
-    ]
-    return WorkflowPage(count=found.count(), items=items)
-
-
-@api.get("/workflows/{pk}/why", response=WhyOut | None, summary="Why a workflow does not move; null while it does")
-def why_workflow(request: HttpRequest, pk: int) -> dict[str, Any] | None:
-    found = Workflow.objects.select_related("cluster", "node", "incident").filter(**_scoped(request, "", ""), pk=pk)
-    row = found.first()
-    if row is None:
-        raise HttpError(404, f"No workflow {pk} is in view.")
-    waits = explain.in_full(row, SYSTEM_CLOCK.now())
-    return waits.as_json() if waits else None
-
-
-@api.get("/why", response=list[WaitingOut], summary="What the workflows of the fleet wait for, the most first")
-def why_fleet(request: HttpRequest, cluster: str = "") -> list[WaitingOut]:
-    found = totals(_caller(request).visible)
-    waiting = explain.groups((found.within(cluster) if cluster else found).waits)
-    return [
-        WaitingOut(
-            reason=group.code,
-            name=group.name,
-            workflows=group.n,
-            clears=str(reasons.of(group.code).clears),
-            do=str(reasons.of(group.code).do),
-        )
-        for group in waiting
-    ]
-
-
-@api.get("/incidents", response=IncidentPage, summary="Incidents, newest first")
-def incidents(request: HttpRequest, query: Query[IncidentQuery]) -> IncidentPage:
-    found = Incident.objects.filter(**_scoped(request, query.cluster, query.node)).order_by("-pk")
-    if query.state:
-        found = found.filter(state=query.state)
-    items = [
-        IncidentOut(
-            id=row.pk,
-            cluster=row.cluster.name,
-            node=row.node.name if row.node else None,
-            device=row.device,
-            cause=row.cause,
-            rule=row.rule,
-            severity=row.severity,
-            title=row.title,
-            state=row.state,
-            first_bad_at=row.first_bad_at,
-            detected_at=row.detected_at,
-            resolved_at=row.resolved_at,
-            resolution=row.resolution,
-        )
-        for row in found.select_related("cluster", "node")[query.cut()]
-    ]
-    return IncidentPage(count=found.count(), items=items)
