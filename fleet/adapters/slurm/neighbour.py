@@ -51,7 +51,7 @@ class BesideReader:
         for name in own or [node]:
             with suppress(NotFound):
                 found.append(self._slurm.counted(name))
-        if found or own:
+        if found:
             return found
         free = [one for one in self._all() if one.name not in named]
         return [self._slurm.counted(name) for name in naming.called(self._inner.node(node), free)]

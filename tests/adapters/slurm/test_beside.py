@@ -133,6 +133,10 @@ def test_a_node_that_the_inventory_gives_to_one_host_is_no_other_s(beside: Calla
     assert beside(**{"gpu-01": "ip-10-0-0-1"}).requests_on("gpu-01.hall.example") == []
 
 
+def test_a_name_of_the_inventory_that_slurm_knows_no_more_hides_nothing(beside: Callable[..., ClusterReader]) -> None:
+    assert "gpu-01" in waits_for(beside(**{"gpu-old": "gpu-01.hall.example"}), "gpu-01.hall.example")
+
+
 def test_of_two_hosts_that_may_be_meant_each_counts(beside: Callable[..., ClusterReader]) -> None:
     reader = beside()
     assert waits_for(reader, "gpu-01.a.example") and waits_for(reader, "gpu-01.b.example")
