@@ -117,7 +117,7 @@ def _of_cluster(workflows: Sequence[Workflow], came: Came, ports_of: PortsOf, cl
     width = max(1, timing.holds_at_once)
     for start in range(0, len(begun), width):
         wave = begun[start : start + width]
-        if start:
+        if start or intents.late(wave[0].intent, clock.now(), fence.LEASE.total_seconds() / 2):
             wave = _still_ours(wave, begun[start:], came, clock.now())
         held += _patch(wave, came, ports, clock, width)
     _record(held, came, clock.now())

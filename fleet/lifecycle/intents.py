@@ -141,6 +141,12 @@ def seconds_left(intent: Intent, now: datetime) -> float:
     return left if left <= BMC_CALL_SECONDS else 0.0
 
 
+def late(intent: Intent, now: datetime, seconds: float) -> bool:
+    """Did its worker stand still since it was written? Others may have taken over, and be through. Also when the clock
+    was set back since."""
+    return not 0 <= (now - intent.created_at).total_seconds() <= seconds
+
+
 def _free_slot(bmc_id: int, now: datetime) -> None:
     """A call whose deadline has passed is over, whatever became of it: its effect must be observed."""
     Intent.objects.filter(bmc_id=bmc_id, resolved_at=None, call_deadline__lt=now).update(

@@ -82,8 +82,8 @@ def evict(ctx: Context, pods: Sequence[PodSeen], kept: Kept) -> Round:
     found = Round()
     left, twins = list(pods), _Twins(kept)
     while chunk := twins.next_of(left, max(1, ctx.timing.evictions_at_once)):
+        renew(ctx.workflow, ctx.now)  # before the first round too: this worker may have stood still since its intent
         if found.asked:
-            renew(ctx.workflow, ctx.now)
             found.halted = policy.halt(ctx.workflow.cluster_id, ctx.now)
             if found.halted is not None:
                 break

@@ -12,6 +12,7 @@ import uuid
 from fleet.health.models import Incident
 from fleet.lifecycle import intents
 from fleet.lifecycle.context import Context
+from fleet.lifecycle.fence import LEASE
 from fleet.lifecycle.machine import NodeState
 from fleet.lifecycle.models import Step, Workflow
 from fleet.lifecycle.outcomes import Blocked, Done, Outcome, Wait
@@ -49,6 +50,9 @@ def run(ctx: Context) -> Outcome:
         ctx.workflow, ctx.step, "hold", node.name, ctx.now, op_id=op_id, changes={"hold_value": value}
     )
     ctx.workflow.hold_value = value
+    if intents.late(intent, ctx.now, LEASE.total_seconds() / 2):
+        intents.resolve(intent, intents.REFUSED, "Not sent: the time of the call had passed.", ctx.now)
+        return Wait(ctx.timing.poll, "This worker stood still for too long; looking again before anything is sent.")
     try:
         ctx.ports.actor.hold(HoldRequest(node.name, value, node.resource_version, why=said(ctx)))
     except Conflict as error:

@@ -92,7 +92,7 @@ def _submit(
 ) -> Outcome | None:
     """Send one request under its intent. None when the provider took it."""
     op_id = str(intent.before.get("op_id") or intent.op_id)
-    if (ctx.now - intent.created_at).total_seconds() > CALL_SECONDS / 4:
+    if intents.late(intent, ctx.now, CALL_SECONDS / 4):
         intents.resolve(intent, intents.REFUSED, "Not sent: the time of the call had passed.", ctx.now)
         return Wait(ctx.timing.poll, "This worker stood still for too long; looking again before anything is sent.")
     try:

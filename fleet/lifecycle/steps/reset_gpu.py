@@ -128,7 +128,7 @@ def _send(ctx: Context, node: NodeSeen) -> Outcome:
     before["gpus"] = ",".join(gpus)
     what = gpus[0] if gpus else "every GPU"
     intent = intents.begin(ctx.workflow, ctx.step, VERB, f"{what} of {node.name}", ctx.now, op_id=op_id, before=before)
-    if (ctx.now - intent.created_at).total_seconds() > CALL_SECONDS / 3:  # another may have taken over, and be through
+    if intents.late(intent, ctx.now, CALL_SECONDS / 3):
         intents.resolve(intent, intents.REFUSED, "Not sent: the time of the call had passed.", ctx.now)
         return Wait(ctx.timing.poll, "This worker stood still for too long; looking again before anything is sent.")
     return _create(ctx, intent) or Wait(ctx.timing.poll, f"The Job that resets {what} was created.")

@@ -89,7 +89,7 @@ def test_a_drain_beyond_its_deadline_asks_a_person_and_starts_anew_when_told_to(
     world.budgets["p"] = "train/pdb"
     workflow = fault(world, NODE)
     assert world.run(30, lambda: again(workflow).blocked_code == "pdb")
-    world.clock.tick(4 * 3600)
+    world.pass_time(4 * 3600)
     assert world.run(60, lambda: again(workflow).blocked_code == "deadline")
     assert "A person decides" in again(workflow).blocked_text and "train/pdb" in again(workflow).blocked_text
     assert world.resets == [] and state_of(NODE) == "draining"

@@ -111,7 +111,7 @@ def test_a_job_that_never_starts_is_no_result(world: World) -> None:
     workflow = fault(world, NODE)
     for tries in (1, 2):
         assert world.run(90, lambda tries=tries: ValidationRun.objects.count() == tries)  # type: ignore[misc]
-        world.clock.tick(25 * 60)
+        world.pass_time(25 * 60)
     assert world.run(10, lambda: again(workflow).state == "repair")
     assert "still pending" in Ticket.objects.get().reason and len(world.resets) == 1
 

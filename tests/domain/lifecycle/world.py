@@ -20,7 +20,7 @@ from fleet.lifecycle import engine, grants
 from fleet.lifecycle.clock_back import LONGEST
 from fleet.lifecycle.context import Ports, Timing
 from fleet.lifecycle.machine import AWAKE
-from fleet.lifecycle.models import Workflow
+from fleet.lifecycle.models import Step, Workflow
 from fleet.ports.cluster import (
     GPU_SERVICE_ON,
     GPU_SERVICE_PAUSED,
@@ -183,6 +183,12 @@ class World:
             if until is not None and until():
                 return True
         return until is None
+
+    def pass_time(self, seconds: float) -> None:
+        """As long a wait, in which each step was looked at as often as it meant to be, and nothing came of it."""
+        self.clock.tick(seconds)
+        for step in Step.objects.filter(ended_at=None, memo__has_key="looked"):
+            Step.objects.filter(pk=step.pk).update(memo={**step.memo, "looked": step.memo["looked"] + seconds})
 
     def _idle(self) -> int:
         """Whole seconds from now in which no wait ends, no boot, no pod, and nobody sweeps."""
