@@ -60,13 +60,17 @@ def test_the_fleet_says_how_many_wait_for_what(viewer: Client, capped: list[Work
 
 def test_the_ladder_tells_what_was_tried_and_how_often_it_helps(viewer: Client, capped: list[Workflow]) -> None:  # noqa: F811
     flow = capped[1]
-    for attempt, result in enumerate((Remedy.HELD, Remedy.HELD, Remedy.FAILED, Remedy.BOUNCED), 1):
+    results = (Remedy.HELD, Remedy.HELD, Remedy.FAILED, Remedy.BOUNCED, Remedy.AGAIN)
+    for attempt, result in enumerate(results, 1):
+        if attempt == len(results):
+            assert "Reboot mended 2 of 4 xid-79 on any hardware within 90 days." in page_of(viewer, flow), "too few yet"
         Remedy.objects.create(
             workflow=flow, attempt=attempt, node_id=flow.node_id, cluster_id=flow.cluster_id, verb="reboot",
             cause="xid-79", sku=flow.node.gpu_model, result=result, ended_at=NOW - timedelta(days=1),
         )  # fmt: skip
     page = page_of(viewer, flow)
-    assert "Reboot mended 2 of 4 xid-79 on NVIDIA H100 80GB HBM3 within 90 days. 1 came back within a day." in page
+    assert "Reboot mended 2 of 5 xid-79 on NVIDIA H100 80GB HBM3 within 90 days. 1 came back within a day." in page
+    assert "After 1 another fault took the node out within a day." in page
     assert "left out: it has mended too few such faults" in page and "if all before fail" in page
 
 
