@@ -38,7 +38,7 @@ SPILLS = """() => [...document.querySelectorAll("main *, .top *")].flatMap(part 
     return said.filter(node => {
         range.selectNodeContents(node);
         const text = range.getBoundingClientRect();
-        return text.right > right + 1.5 || text.left < left - 1.5;
+        return text.right > right + 4 || text.left < left - 4;  // less than any gap between boxes
     }).map(node => node.textContent.trim());
 })"""
 
