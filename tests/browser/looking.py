@@ -2,8 +2,9 @@
 
 Decides that each page fits each size and is accessible in each theme. What axe finds depends on the theme by its
 colours and on the size by what is shown: it looks at each of both once. The frame around the pages is the same on all
-of them, so it is looked at on the first; and colours are the same in each language. Refuses to look before every part
-that a page reads for itself has come.
+of them, so each size of it is looked at once; and colours are the same in each language, so in a second one axe looks
+at a page once, on a desk and on a phone by turns. Refuses to look before every part that a page reads for itself has
+come.
 
 With MUSTER_TEST_SHOTS=1 a picture of each is left in `shots`, for people to look at.
 """
@@ -70,12 +71,14 @@ def look_at(
 ) -> None:
     """Each page once, then in each size and both themes; pages do not need a reload for that."""
     accessible.bring(page)
+    framed: set[str] = set()
     for turn, (name, address) in enumerate(addresses.items()):
         page.goto(address)
         connection = page.locator("[data-connection]")
         if connection.count():
             expect(connection).to_have_text(live)
         whole(page)
+        looks = list(LOOKS) if colours else [list(LOOKS)[turn % 2]]
         for size in list(SIZES)[:: -1 if turn % 2 else 1]:  # it begins as the last one ended
             resize(page, size)
             try:
@@ -85,10 +88,11 @@ def look_at(
             for scheme in SCHEMES if PICTURES else ():
                 page.emulate_media(color_scheme=scheme)
                 picture(page, f"{name}.{size}.{scheme}")
-            if size in LOOKS:
+            if size in looks:
                 page.emulate_media(color_scheme=LOOKS[size])
                 try:
-                    accessible(page, frame=turn == 0, colours=colours)
+                    accessible(page, frame=size not in framed, colours=colours)
                 except AssertionError as found:
                     raise AssertionError(f"{name}, {size}, {LOOKS[size]}: {found}") from None
+                framed.add(size)
     site.complaints[:] = [said for said in site.complaints if not REFUSED.search(said)]
